@@ -1,0 +1,36 @@
+// What Retrace throws. Four kinds, so that a caller can tell whose turn it is to act.
+// A message reads: [function] op 'aten::x': what, consequence, what to do.
+//
+// Errors that LibTorch would raise without Retrace (an in-place change of a saved tensor, out of memory, whatever the
+// model throws) are LibTorch's own types, unchanged.
+#pragma once
+
+#include <stdexcept>
+
+namespace retrace {
+
+struct Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// The caller's mistake: an unknown operator name, a step inside a step, an input changed before backward.
+struct UsageError : Error {
+  using Error::Error;
+};
+
+// Something Retrace cannot do, and could not avoid by keeping the tensor instead.
+struct NotSupported : Error {
+  using Error::Error;
+};
+
+// No plan fits the budget. (Budgets arrive with the planner; nothing throws this yet.)
+struct InfeasibleBudget : Error {
+  using Error::Error;
+};
+
+// Retrace's own bug, or an operator that does not compute the same thing twice: a rebuilt value differs.
+struct InternalError : Error {
+  using Error::Error;
+};
+
+}  // namespace retrace

@@ -1,0 +1,84 @@
+// checkpoint_sequential(): a chain of layers in a number of checkpointed segments.
+//
+//   auto y = retrace::checkpoint_sequential(net, 4, x);     // torch::nn::Sequential, or a container of layers
+//
+// Segments are balanced (9 layers in 5 segments: 2,2,2,2,1) and every one is checkpointed, the last one too.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <retrace/checkpoint.h>
+
+namespace retrace {
+
+// Layers per segment. Throws UsageError unless 1 <= segments <= layers.
+std::vector<int64_t> balanced_segments(int64_t layers, int64_t segments);
+
+// The same when the bytes each layer holds for backward are known: the largest segment is as small as it can be.
+std::vector<int64_t> balanced_segments(std::span<const int64_t> layer_bytes, int64_t segments);
+
+namespace detail {
+
+// Calls one layer, however it is held: a callable, an AnyModule, or a pointer to a module.
+struct CallLayer {
+  template <class Layer, class X>
+  auto operator()(Layer& layer, X x) const {
+    if constexpr (requires { layer(x); }) {
+      return layer(std::move(x));
+    } else if constexpr (requires { layer.forward(x); }) {
+      return layer.forward(std::move(x));
+    } else if constexpr (requires { layer->forward(x); }) {
+      return layer->forward(std::move(x));
+    } else {
+      static_assert(sizeof(Layer) == 0,
+                    "checkpoint_sequential cannot tell how to call this layer: pass a fourth argument, "
+                    "[](auto& layer, auto x) { return layer->template as<Block>()->forward(x); }");
+    }
+  }
+};
+
+template <class Net>
+auto& layers_of(Net& net) {
+  if constexpr (requires { std::begin(net); }) {
+    return net;
+  } else {
+    return *net;  // a module holder: torch::nn::Sequential, torch::nn::ModuleList
+  }
+}
+
+template <class Net, class X, class Call>
+X run_segments(Net& net, const std::vector<int64_t>& sizes, const CheckpointOptions& options, X x, const Call& call) {
+  auto layer = std::begin(layers_of(net));
+  for (const int64_t size : sizes) {
+    x = checkpoint(
+        options,
+        [&](X h) {
+          for (int64_t i = 0; i < size; ++i, ++layer) h = call(*layer, std::move(h));
+          return h;
+        },
+        std::move(x));
+  }
+  return x;
+}
+
+}  // namespace detail
+
+template <class Net, class X, class Call = detail::CallLayer>
+X checkpoint_sequential(Net&& net, int64_t segments, X x, const Call& call = {}) {
+  auto& layers = detail::layers_of(net);
+  const auto sizes = balanced_segments(std::distance(std::begin(layers), std::end(layers)), segments);
+  return detail::run_segments(net, sizes, CheckpointOptions{}, std::move(x), call);
+}
+
+// With the bytes of each layer (one entry per layer), segments are balanced by bytes instead of by count.
+template <class Net, class X, class Call = detail::CallLayer>
+X checkpoint_sequential(Net&& net, int64_t segments, X x, std::span<const int64_t> layer_bytes, const Call& call = {}) {
+  return detail::run_segments(net, balanced_segments(layer_bytes, segments), CheckpointOptions{}, std::move(x), call);
+}
+
+}  // namespace retrace

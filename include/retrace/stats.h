@@ -1,0 +1,23 @@
+// What Retrace did, counted as it happened.
+#pragma once
+
+#include <cstdint>
+
+namespace retrace {
+
+struct Stats {
+  int64_t steps = 0;            // Session: steps begun. Process: outermost checkpoints and steps
+  int64_t ops_recorded = 0;     // operators on the tape (views compute nothing and are not among them)
+  int64_t ops_replayed = 0;     // operators run again for backward
+  double replay_seconds = 0;
+  int64_t saved_tensors = 0;    // tensors autograd asked to save
+  int64_t dropped_tensors = 0;  // of these, forgotten
+  int64_t kept_bytes = 0;       // most bytes held for backward at one time, parameters and inputs not counted
+  int64_t tape_bytes = 0;       // most bytes the tape itself took, beside the values it keeps
+  int64_t values_verified = 0;  // rebuilt values compared with their fingerprint
+};
+
+// Totals of the process since it began (kept_bytes and tape_bytes: of the largest tape). Thread-safe.
+Stats stats();
+
+}  // namespace retrace
