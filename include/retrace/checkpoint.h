@@ -37,23 +37,44 @@ class Region {
   std::shared_ptr<void> scope_;
 };
 
+// A callable, a pointer to a module (torch::nn::Linear, std::shared_ptr<BlockImpl>), or a module itself.
+// Modules are asked for forward() first: a holder's operator() does not work for torch::nn::Sequential.
+template <class F, class... Args>
+concept Module = requires(F&& fn, Args&&... args) { fn->forward(std::forward<Args>(args)...); };
+template <class F, class... Args>
+concept HasForward = requires(F&& fn, Args&&... args) { fn.forward(std::forward<Args>(args)...); };
+template <class F, class... Args>
+concept Callable = Module<F, Args...> || std::invocable<F, Args...> || HasForward<F, Args...>;
+
+template <class F, class... Args>
+  requires Callable<F, Args...>
+decltype(auto) call(F&& fn, Args&&... args) {
+  if constexpr (Module<F, Args...>) {
+    return fn->forward(std::forward<Args>(args)...);
+  } else if constexpr (std::invocable<F, Args...>) {
+    return std::invoke(std::forward<F>(fn), std::forward<Args>(args)...);
+  } else {
+    return fn.forward(std::forward<Args>(args)...);
+  }
+}
+
 template <class T>
 concept NotOptions = !std::is_same_v<std::remove_cvref_t<T>, CheckpointOptions>;
 
 }  // namespace detail
 
 template <detail::NotOptions F, class... Args>
-  requires std::invocable<F, Args...>
+  requires detail::Callable<F, Args...>
 decltype(auto) checkpoint(F&& fn, Args&&... args) {
   detail::Region region;
-  return std::invoke(std::forward<F>(fn), std::forward<Args>(args)...);
+  return detail::call(std::forward<F>(fn), std::forward<Args>(args)...);
 }
 
 template <class F, class... Args>
-  requires std::invocable<F, Args...>
+  requires detail::Callable<F, Args...>
 decltype(auto) checkpoint(const CheckpointOptions& options, F&& fn, Args&&... args) {
   detail::Region region(options);
-  return std::invoke(std::forward<F>(fn), std::forward<Args>(args)...);
+  return detail::call(std::forward<F>(fn), std::forward<Args>(args)...);
 }
 
 }  // namespace retrace

@@ -24,21 +24,14 @@ std::vector<int64_t> balanced_segments(std::span<const int64_t> layer_bytes, int
 
 namespace detail {
 
-// Calls one layer, however it is held: a callable, an AnyModule, or a pointer to a module.
 struct CallLayer {
   template <class Layer, class X>
   auto operator()(Layer& layer, X x) const {
-    if constexpr (requires { layer(x); }) {
-      return layer(std::move(x));
-    } else if constexpr (requires { layer.forward(x); }) {
-      return layer.forward(std::move(x));
-    } else if constexpr (requires { layer->forward(x); }) {
-      return layer->forward(std::move(x));
-    } else {
-      static_assert(sizeof(Layer) == 0,
-                    "checkpoint_sequential cannot tell how to call this layer: pass a fourth argument, "
-                    "[](auto& layer, auto x) { return layer->template as<Block>()->forward(x); }");
-    }
+    static_assert(Callable<Layer&, X>,
+                  "checkpoint_sequential cannot tell how to call this layer (a torch::nn::ModuleList knows only "
+                  "torch::nn::Module): pass a last argument, "
+                  "[](auto& layer, auto x) { return layer->template as<Block>()->forward(x); }");
+    return call(layer, std::move(x));
   }
 };
 

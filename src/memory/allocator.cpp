@@ -1,0 +1,238 @@
+#include "memory/allocator.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <numeric>
+#include <string>
+
+#include <retrace/errors.h>
+
+#include "tape/compat.h"
+
+namespace retrace::memory {
+namespace {
+
+// Sits in front of every block. As large as LibTorch's alignment, so that the block keeps it.
+struct alignas(64) Header {
+  int64_t bytes;
+  Owner owner;
+};
+static_assert(sizeof(Header) == 64);
+
+// One lock for all counts: owners then sum to the total for every reader, at the cost of one uncontended lock per
+// allocation. Trivially destructible, because blocks are freed by static destructors too.
+struct Counter {
+  std::mutex mutex;
+  Bytes live;
+  int64_t total = 0;
+  int64_t peak = 0;
+  Bytes at_peak;
+  int64_t activation_peak = 0;
+  std::optional<int64_t> limit;
+};
+
+Counter& counter() {
+  static Counter* const instance = new Counter;
+  return *instance;
+}
+
+std::atomic<bool> poison{false};
+std::atomic<int64_t> allocations_until_failure{-1};
+thread_local Owner current_owner = Owner::other;
+c10::Allocator* wrapped = nullptr;
+
+constexpr int index(Owner owner) { return static_cast<int>(owner); }
+
+std::string describe(const Bytes& bytes) {
+  std::string text;
+  for (int i = 0; i < kOwners; ++i) {
+    text.append(i ? ", " : "").append(name(static_cast<Owner>(i))).append(" ").append(std::to_string(bytes.by_owner[i]));
+  }
+  return text;
+}
+
+void note_peaks(Counter& c) {
+  if (c.total > c.peak) {
+    c.peak = c.total;
+    c.at_peak = c.live;
+  }
+  c.activation_peak = std::max(c.activation_peak, c.total - c.live[Owner::weights] - c.live[Owner::gradients]);
+}
+
+void reserve(int64_t bytes, Owner owner) {
+  Counter& c = counter();
+  const std::lock_guard lock(c.mutex);
+  TORCH_CHECK_WITH(OutOfMemoryError, !c.limit || c.total + bytes <= *c.limit,
+                   "[retrace::memory] an allocation of ", bytes, " bytes would bring the live bytes from ", c.total,
+                   " above the limit of ", c.limit.value_or(0), ", so it was refused. Held by: ", describe(c.live),
+                   ". Raise the limit, or keep less with a retrace policy.");
+  c.live.by_owner[index(owner)] += bytes;
+  c.total += bytes;
+  note_peaks(c);
+}
+
+void release(int64_t bytes, Owner owner) {
+  Counter& c = counter();
+  const std::lock_guard lock(c.mutex);
+  c.live.by_owner[index(owner)] -= bytes;
+  c.total -= bytes;
+}
+
+void maybe_fail(size_t bytes) {
+  if (allocations_until_failure.load(std::memory_order_relaxed) < 0) return;
+  TORCH_CHECK_WITH(OutOfMemoryError, allocations_until_failure.fetch_sub(1) != 0,
+                   "[retrace::memory] injected failure of an allocation of ", bytes, " bytes");
+}
+
+Header* header_of(void* block) { return static_cast<Header*>(block) - 1; }
+
+void free_block(void* block) {
+  if (!block) return;
+  Header* const header = header_of(block);
+  release(header->bytes, header->owner);
+  if (poison.load(std::memory_order_relaxed)) std::memset(block, 0xFF, header->bytes);
+  wrapped->raw_deallocate(header);
+}
+
+class CountingAllocator final : public compat::Allocator {
+ public:
+  at::DeleterFnPtr raw_deleter() const override { return &free_block; }
+
+ private:
+  at::DataPtr make(size_t bytes) const override {
+    if (bytes == 0) return {nullptr, nullptr, &free_block, at::kCPU};
+    maybe_fail(bytes);
+    const Owner owner = current_owner;
+    reserve(static_cast<int64_t>(bytes), owner);
+    void* raw = nullptr;
+    try {
+      raw = wrapped->raw_allocate(bytes + sizeof(Header));
+    } catch (...) {
+      release(static_cast<int64_t>(bytes), owner);
+      throw;
+    }
+    Header* const header = new (raw) Header{static_cast<int64_t>(bytes), owner};
+    void* const block = header + 1;
+    if (poison.load(std::memory_order_relaxed)) std::memset(block, 0xFF, bytes);
+    return {block, block, &free_block, at::kCPU};
+  }
+};
+
+const bool installed_at_load = (install(), true);
+
+// The header of a storage's block, or null if the block is not ours.
+Header* header_of(const c10::Storage& storage) {
+  if (!storage) return nullptr;
+  const at::DataPtr& data = storage.data_ptr();
+  return data.get_deleter() == &free_block && data.get_context() ? header_of(data.get_context()) : nullptr;
+}
+
+void move_owner(Header* header, std::optional<Owner> from, Owner to) {
+  if (!header) return;
+  Counter& c = counter();
+  const std::lock_guard lock(c.mutex);
+  if (from && header->owner != *from) return;
+  c.live.by_owner[index(header->owner)] -= header->bytes;
+  c.live.by_owner[index(to)] += header->bytes;
+  header->owner = to;
+}
+
+}  // namespace
+
+void install() {
+  static const bool done = [] {
+    wrapped = c10::GetCPUAllocator();
+    c10::SetCPUAllocator(new CountingAllocator, /*priority=*/1);
+    return true;
+  }();
+  static_cast<void>(done);
+}
+
+void set_owner(const c10::Storage& storage, Owner owner) { move_owner(header_of(storage), std::nullopt, owner); }
+
+void change_owner(const c10::Storage& storage, Owner from, Owner to) { move_owner(header_of(storage), from, to); }
+
+std::optional<Owner> owner_of(const c10::Storage& storage) {
+  Header* const header = header_of(storage);
+  if (!header) return std::nullopt;
+  const std::lock_guard lock(counter().mutex);
+  return header->owner;
+}
+
+c10::Storage copy_of(const c10::Storage& storage) {
+  c10::Storage copy(c10::Storage::use_byte_size_t(), storage.nbytes(), c10::GetCPUAllocator(), /*resizable=*/true);
+  if (storage.nbytes() > 0) std::memcpy(copy.data_ptr().get(), storage.data_ptr().get(), storage.nbytes());
+  return copy;
+}
+
+OwnerScope::OwnerScope(Owner owner) : before_(std::exchange(current_owner, owner)) {}
+OwnerScope::~OwnerScope() { current_owner = before_; }
+
+std::string_view name(Owner owner) {
+  constexpr std::string_view kNames[kOwners] = {"weights", "gradients", "kept", "rebuilt", "other"};
+  return kNames[index(owner)];
+}
+
+int64_t Bytes::total() const { return std::accumulate(std::begin(by_owner), std::end(by_owner), int64_t{0}); }
+
+int64_t live_bytes() { return live().total(); }
+int64_t live_bytes(Owner owner) { return live()[owner]; }
+
+Bytes live() {
+  const std::lock_guard lock(counter().mutex);
+  return counter().live;
+}
+
+int64_t peak_bytes() {
+  const std::lock_guard lock(counter().mutex);
+  return counter().peak;
+}
+
+Bytes at_peak() {
+  const std::lock_guard lock(counter().mutex);
+  return counter().at_peak;
+}
+
+int64_t activation_peak_bytes() {
+  const std::lock_guard lock(counter().mutex);
+  return counter().activation_peak;
+}
+
+void reset_peak() {
+  Counter& c = counter();
+  const std::lock_guard lock(c.mutex);
+  c.peak = c.activation_peak = 0;
+  note_peaks(c);
+}
+
+void set_limit(int64_t bytes) {
+  Counter& c = counter();
+  const std::lock_guard lock(c.mutex);
+  if (bytes < c.total) {
+    throw UsageError("[memory::set_limit] " + std::to_string(c.total) + " bytes are live, more than the limit of " +
+                     std::to_string(bytes) + " asked for, so the limit stays as it was. Held by: " + describe(c.live) +
+                     ". Free some first, or set a higher limit.");
+  }
+  c.limit = bytes;
+}
+
+void clear_limit() {
+  const std::lock_guard lock(counter().mutex);
+  counter().limit.reset();
+}
+
+std::optional<int64_t> limit() {
+  const std::lock_guard lock(counter().mutex);
+  return counter().limit;
+}
+
+void set_poison(bool on) { poison = on; }
+
+void fail_allocation_after(int64_t n) { allocations_until_failure = n; }
+
+}  // namespace retrace::memory

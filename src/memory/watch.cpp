@@ -1,0 +1,77 @@
+// Weights and their gradients, told apart from the rest.
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "memory/allocator.h"
+
+namespace retrace::memory {
+namespace {
+
+using torch::autograd::AccumulateGrad;
+using torch::autograd::variable_list;
+
+// Runs after a leaf's gradient was accumulated, while backward still goes on.
+class TagGradient : public torch::autograd::FunctionPostHook {
+ public:
+  explicit TagGradient(AccumulateGrad* node) : node_(node) {}
+
+  variable_list operator()(const variable_list& outputs, const variable_list&) override {
+    const at::Tensor& gradient = node_->variable.grad();
+    if (gradient.defined() && gradient.has_storage()) set_owner(gradient.storage(), Owner::gradients);
+    return outputs;
+  }
+
+ private:
+  AccumulateGrad* node_;  // owns this hook
+};
+
+std::shared_ptr<torch::autograd::Node> tag_leaf(const at::Tensor& leaf) {
+  if (!leaf.defined() || !leaf.has_storage()) return nullptr;
+  set_owner(leaf.storage(), Owner::weights);
+  const at::Tensor& gradient = leaf.grad();
+  if (gradient.defined() && gradient.has_storage()) set_owner(gradient.storage(), Owner::gradients);
+  if (!leaf.requires_grad() || !leaf.is_leaf()) return nullptr;
+  auto node = torch::autograd::impl::grad_accumulator(leaf);
+  auto* const accumulate = dynamic_cast<AccumulateGrad*>(node.get());
+  if (!accumulate) return nullptr;
+  const auto& hooks = node->post_hooks();
+  const bool tagged = std::any_of(hooks.begin(), hooks.end(),
+                                  [](const auto& hook) { return dynamic_cast<TagGradient*>(hook.get()) != nullptr; });
+  if (!tagged) node->add_post_hook(std::make_unique<TagGradient>(accumulate));
+  return node;
+}
+
+}  // namespace
+
+// The accumulator is alive as long as a graph uses the leaf, and the hook with it: nothing needs to be held here.
+void watch_leaf(const at::Tensor& leaf) { tag_leaf(leaf); }
+
+struct Watch::State {
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators;
+  std::vector<at::Tensor> weights;
+};
+
+Watch::Watch(const std::vector<at::Tensor>& weights) : state_(std::make_unique<State>()) {
+  install();
+  for (const auto& weight : weights) {
+    state_->accumulators.push_back(tag_leaf(weight));
+    state_->weights.push_back(weight);
+  }
+}
+
+Watch::~Watch() {
+  for (const auto& weight : state_->weights) {
+    if (!weight.defined() || !weight.has_storage()) continue;
+    change_owner(weight.storage(), Owner::weights, Owner::other);
+    const at::Tensor& gradient = weight.grad();
+    if (gradient.defined() && gradient.has_storage()) change_owner(gradient.storage(), Owner::gradients, Owner::other);
+  }
+}
+
+}  // namespace retrace::memory

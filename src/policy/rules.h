@@ -1,0 +1,37 @@
+// What the recorder asks of a policy. The public side is <retrace/policy.h>.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <unordered_set>
+
+#include <retrace/policy.h>
+
+namespace retrace {
+
+// How a scope uses cut vertices: values that everything recorded after them depends on.
+struct CutUse {
+  int64_t keep_period = 0;         // keep every n-th; 0: keep none
+  bool rebuild_in_segments = false;  // a long rebuild holds some of them instead of everything on its way
+  bool tracked() const { return keep_period > 0 || rebuild_in_segments; }
+};
+
+class PolicyRules {
+ public:
+  virtual ~PolicyRules() = default;
+  virtual std::string name() const = 0;
+  virtual bool may_drop() const { return true; }
+  virtual CutUse cuts() const { return {}; }
+  // False when decide() ignores its argument, so that the recorder need not describe the operator.
+  virtual bool looks_at_operators() const { return false; }
+  // Called once per recorded operator when looks_at_operators(); otherwise the answer is `recompute`.
+  virtual Decision decide(const OpInfo&) const { return Decision::recompute; }
+};
+
+// Names have been checked by the caller. "ns::op" matches every overload, "ns::op.overload" one.
+Policy selective_of_known(std::vector<std::string> operators);
+
+// Up to `count` names nearest to `wanted` by edit distance, nearest first.
+std::vector<std::string> nearest_names(std::string_view wanted, const std::vector<std::string>& names, size_t count);
+
+}  // namespace retrace

@@ -1,0 +1,311 @@
+#include "replay/replay.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include <retrace/errors.h>
+
+#include "memory/allocator.h"
+#include "replay/demand.h"
+#include "session/testing.h"
+#include "tape/compat.h"
+#include "tape/fingerprint.h"
+#include "tape/generator.h"
+#include "tape/handle.h"
+#include "tape/scope.h"
+
+namespace retrace {
+namespace {
+
+// The thread as the recorded operator found it: dispatch keys and autocast's type. Recording is off in any case.
+class AsRecorded {
+ public:
+  explicit AsRecorded(const Op& op)
+      : keys_before_(c10::impl::tls_local_dispatch_key_set()), dtype_before_(compat::autocast_cpu_dtype()) {
+    auto keys = op.thread_keys;
+    keys.excluded_ = keys.excluded_.add(compat::kRecordKey);
+    c10::impl::_force_tls_local_dispatch_key_set(keys);
+    if (dtype_before_ != op.autocast_dtype) compat::set_autocast_cpu_dtype(op.autocast_dtype);
+  }
+  ~AsRecorded() {
+    c10::impl::_force_tls_local_dispatch_key_set(keys_before_);
+    compat::set_autocast_cpu_dtype(dtype_before_);
+  }
+  AsRecorded(const AsRecorded&) = delete;
+  AsRecorded& operator=(const AsRecorded&) = delete;
+
+ private:
+  c10::impl::LocalDispatchKeySet keys_before_;
+  at::ScalarType dtype_before_;
+};
+
+// What stands behind a tensor whose content nobody looks at.
+const c10::Storage& no_content() {
+  static const auto* const storage =
+      new c10::Storage(c10::Storage::use_byte_size_t(), 0, c10::GetCPUAllocator(), /*resizable=*/false);
+  return *storage;
+}
+
+c10::IValue as_list(const ListArg& list, const std::vector<at::Tensor>& tensors) {
+  if (!list.optionals) return c10::List<at::Tensor>(tensors);
+  c10::List<c10::optional<at::Tensor>> optionals;
+  for (const at::Tensor& t : tensors) optionals.push_back(t.defined() ? c10::optional<at::Tensor>(t) : c10::nullopt);
+  return optionals;
+}
+
+std::vector<at::Tensor> flattened(const std::vector<c10::IValue>& stack) {
+  std::vector<at::Tensor> tensors;
+  for (const c10::IValue& v : stack) {
+    if (v.isTensor()) {
+      tensors.push_back(v.toTensor());
+    } else if (v.isTensorList()) {
+      for (const at::Tensor& t : v.toTensorVector()) tensors.push_back(t);
+    }
+  }
+  return tensors;
+}
+
+}  // namespace
+
+c10::Storage Replay::materialize(ValueId target) {
+  if (c10::Storage available = tape_.content(target, nullptr)) return available;
+  const Pause pause;
+  const at::NoGradGuard no_grad;
+  const memory::OwnerScope owner(memory::Owner::rebuilt);
+  plan(target);
+  choose_segment(target);
+  c10::Storage result;
+  try {
+    for (const OpId id : order_) run(id);
+    result = tape_.content(target, nullptr);
+  } catch (...) {
+    for (const ValueId v : touched_) tape_.value(v).uses = 0;
+    for (const ValueId v : touched_) release(v);
+    throw;
+  }
+  --tape_.value(target).uses;
+  release(target);
+  return result;
+}
+
+// Everything between the target and the nearest values that are at hand.
+void Replay::plan(ValueId target) {
+  const uint32_t serial = ++tape_.replays_;
+  std::vector<ValueId> work{target};
+  const auto use = [&](ValueId v) {
+    ++tape_.value(v).uses;
+    touched_.push_back(v);
+  };
+  use(target);
+  while (!work.empty()) {
+    const ValueId id = work.back();
+    work.pop_back();
+    Op& op = tape_.op(tape_.value(id).producer);
+    if (op.visited == serial) continue;
+    op.visited = serial;
+    order_.push_back(tape_.value(id).producer);
+    for (const TensorArg& arg : op.args) {
+      if (arg.shape_only) continue;
+      use(arg.value);
+      if (!tape_.content(arg.value, &op)) work.push_back(arg.value);
+    }
+  }
+  std::sort(order_.begin(), order_.end());
+}
+
+// A rebuild that crosses many cut vertices would need the memory that was saved. It keeps about the square root of them
+// and what the target's own segment needs; the segments before are rebuilt once more, from their cut vertex, when
+// backward reaches them.
+void Replay::choose_segment(ValueId target) {
+  std::vector<ValueId> crossed;
+  for (const ValueId cut : tape_.cuts) {
+    const Value& v = tape_.value(cut);
+    if (v.segment_start && v.rebuilt) return;  // already inside a segment
+    if (cut != target && v.producer != kNone && tape_.find_op(v.producer)->visited == tape_.replays_) crossed.push_back(cut);
+  }
+  const auto period = static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(crossed.size() + 1))));
+  for (size_t i = period; i <= crossed.size(); i += period) held_cuts_.push_back(crossed[i - 1]);
+  if (held_cuts_.empty()) return;
+  for (const ValueId cut : held_cuts_) tape_.value(cut).segment_start = true;
+  early_until_ = tape_.value(held_cuts_.back()).producer;
+}
+
+void Replay::run(OpId id) {
+  Op& op = tape_.op(id);
+  std::vector<c10::IValue> stack = arguments_of(op);
+  call(op, stack);
+  store(op, stack);
+  stack.clear();
+  scratch_.clear();
+  release_inputs(op);
+}
+
+std::vector<c10::IValue> Replay::arguments_of(const Op& op) {
+  std::vector<c10::IValue> stack = op.stack;
+  std::vector<std::vector<at::Tensor>> lists(op.lists.size());
+  for (size_t l = 0; l < op.lists.size(); ++l) lists[l].resize(static_cast<size_t>(op.lists[l].size));
+  scratch_.resize(op.args.size());
+  for (size_t i = 0; i < op.args.size(); ++i) {
+    const TensorArg& arg = op.args[i];
+    if (arg.becomes != kNone) scratch_[i] = scratch_for(op, arg);
+  }
+  for (size_t i = 0; i < op.args.size(); ++i) {
+    const TensorArg& arg = op.args[i];
+    c10::Storage storage = scratch_[i];
+    // The same content read through another argument sees what the operator writes, as it did in forward.
+    for (size_t j = 0; !storage && j < op.args.size(); ++j) {
+      if (op.args[j].value == arg.value) storage = scratch_[j];
+    }
+    if (!storage && arg.shape_only) storage = no_content();
+    if (!storage) storage = tape_.content(arg.value, &op);
+    at::Tensor tensor = arg.geometry.over(std::move(storage));
+    if (arg.element == kNone) {
+      stack[static_cast<size_t>(arg.slot)] = std::move(tensor);
+    } else {
+      const auto list = std::find_if(op.lists.begin(), op.lists.end(), [&](auto& l) { return l.slot == arg.slot; });
+      lists[static_cast<size_t>(list - op.lists.begin())][static_cast<size_t>(arg.element)] = std::move(tensor);
+    }
+  }
+  for (size_t l = 0; l < op.lists.size(); ++l) stack[static_cast<size_t>(op.lists[l].slot)] = as_list(op.lists[l], lists[l]);
+  return stack;
+}
+
+// A private storage with the content an operator is about to write over. What we rebuilt and nobody else will ask for is
+// used as it is; anything the program or autograd can see is copied.
+c10::Storage Replay::scratch_for(const Op& op, const TensorArg& arg) {
+  int32_t here = 0;
+  for (size_t i = 0; i < op.args.size(); ++i) {
+    if (op.args[i].value != arg.value) continue;
+    if (scratch_[i]) return scratch_[i];
+    here += !op.args[i].shape_only;
+  }
+  Value& v = tape_.value(arg.value);
+  const int32_t waiting = v.pending - (op.pending > 0 ? here : 0);
+  if (!v.rebuilt || v.uses > here || waiting > 0 || v.rebuilt.use_count() > 1) {
+    return memory::copy_of(tape_.content(arg.value, &op));
+  }
+  c10::Storage taken = std::move(v.rebuilt);
+  v.rebuilt = c10::Storage();
+  ceases_source<Pending>(tape_, arg.value);
+  return taken;
+}
+
+void Replay::call(Op& op, std::vector<c10::IValue>& stack) {
+  detail::maybe_fail_operator(op.traits->name.name.c_str());
+  std::optional<DefaultGeneratorSwap> swap;
+  if (op.generator.defined()) {
+    if (op.traits->generator_argument >= 0) {
+      stack[static_cast<size_t>(op.traits->generator_argument)] = snapshot(op.generator);
+    } else {
+      swap.emplace(op.generator);
+    }
+  }
+  const AsRecorded as_recorded(op);
+  const auto start = std::chrono::steady_clock::now();
+  op.handle.redispatchBoxed(op.keys, &stack);
+  const auto spent = std::chrono::steady_clock::now() - start;
+  count(op.account, &Counters::ops_replayed);
+  count(op.account, &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
+}
+
+void Replay::store(const Op& op, const std::vector<c10::IValue>& stack) {
+  const std::vector<at::Tensor> tensors = flattened(stack);
+  for (const FreshOutput& output : op.fresh) {
+    const at::Tensor& tensor = tensors.at(static_cast<size_t>(output.position));
+    set_rebuilt(op, output.value, tensor.storage());
+  }
+  for (size_t i = 0; i < op.args.size(); ++i) {
+    if (op.args[i].becomes != kNone) set_rebuilt(op, op.args[i].becomes, scratch_[i]);
+  }
+}
+
+void Replay::set_rebuilt(const Op& op, ValueId id, const c10::Storage& storage) {
+  Value& v = tape_.value(id);
+  if (static_cast<int64_t>(storage.nbytes()) != v.bytes) {
+    throw InternalError("[backward] op '" + op.name() + "': it made " + std::to_string(storage.nbytes()) +
+                        " bytes when replayed and " + std::to_string(v.bytes) +
+                        " in forward, so its result cannot be used. Keep it: retrace::selective({\"" + op.name() +
+                        "\"}); and please report this.");
+  }
+  if (v.rebuilt || v.held || (v.uses == 0 && v.pending == 0)) return;
+  becomes_source<Pending>(tape_, id);
+  v.rebuilt = storage;
+  if (v.uses == 0) release(id);
+}
+
+void Replay::release_inputs(const Op& op) {
+  for (const TensorArg& arg : op.args) {
+    if (arg.shape_only) continue;
+    --tape_.value(arg.value).uses;
+    release(arg.value);
+  }
+}
+
+void Replay::release(ValueId id) {
+  Value& v = tape_.value(id);
+  if (v.uses > 0 || !v.rebuilt || stays(id)) return;
+  v.rebuilt = c10::Storage();
+  ceases_source<Pending>(tape_, id);
+}
+
+bool Replay::stays(ValueId id) const {
+  const Value& v = tape_.value(id);
+  if (v.pending == 0) return false;
+  const bool passed_through = v.producer <= early_until_ && tape_.op(v.producer).visited == tape_.replays_;
+  return !passed_through || std::find(held_cuts_.begin(), held_cuts_.end(), id) != held_cuts_.end();
+}
+
+void Tape::hold_rebuilt(ValueId id) {
+  c10::Storage storage = Replay(*this).materialize(id);
+  const bool ours = storage.unsafeGetStorageImpl() != this->storage(value(id).storage).pin._unsafe_get_target();
+  ours ? hold_copy(id, std::move(storage)) : hold(id, storage);
+}
+
+namespace {
+
+// Of the values at hand whose content differs from forward's, the one made first: it is nearest to the cause.
+[[noreturn]] void report_mismatch(Tape& tape, const Handle& found, const std::vector<Handle*>& handles) {
+  const Handle* culprit = &found;
+  for (const Handle* const handle : handles) {
+    const Value& v = tape.value(handle->value());
+    if (!handle->fingerprint() || !v.rebuilt || v.producer >= tape.value(culprit->value()).producer) continue;
+    if (fingerprint(handle->geometry().over(v.rebuilt)) != *handle->fingerprint()) culprit = handle;
+  }
+  const std::string name = tape.op(tape.value(culprit->value()).producer).name();
+  throw InternalError("[verify] op '" + name + "': its result " + culprit->geometry().describe() +
+                      " differs from the one computed in forward, so gradients would be wrong. The operator, or one "
+                      "before it that saves nothing, does not compute the same thing twice, or memory was changed "
+                      "behind LibTorch's back. Keep its result with retrace::selective({\"" + name + "\"}).");
+}
+
+}  // namespace
+
+at::Tensor Tape::unpack(Handle& handle) {
+  const Lock lock(*this);
+  begin_event();
+  const uint64_t round = current_round();
+  join_round(round);
+  const ValueId id = handle.value();
+  c10::Storage storage = Replay(*this).materialize(id);
+  at::Tensor tensor = handle.geometry().over(storage);
+  if (handle.fingerprint()) {
+    const Pause pause;
+    if (fingerprint(tensor) != *handle.fingerprint()) report_mismatch(*this, handle, handles_);
+    count(handle.account(), &Counters::values_verified);
+  }
+  if (round != 0 && !handle.consumed_in(round)) {
+    handle.consume(round);
+    change_need<Pending>(*this, id, -1);
+  }
+  if (const auto scope = current_scope(); scope && scope->tape.get() == this) {
+    alias(storage, tensor.unsafeGetTensorImpl()->version_counter(), id);
+  }
+  return tensor;
+}
+
+}  // namespace retrace

@@ -1,0 +1,38 @@
+// Rebuilding values by running their operators again.
+#pragma once
+
+#include "tape/tape.h"
+
+namespace retrace {
+
+// One request. Runs under the tape's lock, below autograd, with recording off.
+class Replay {
+ public:
+  explicit Replay(Tape& tape) : tape_(tape) {}
+
+  // The storage that holds `target`, computed if need be. On any exception the tape is as consistent as before: values
+  // already rebuilt stay if somebody still waits for them, all others are freed.
+  c10::Storage materialize(ValueId target);
+
+ private:
+  void plan(ValueId target);
+  void choose_segment(ValueId target);
+  void run(OpId id);
+  std::vector<c10::IValue> arguments_of(const Op& op);
+  c10::Storage scratch_for(const Op& op, const TensorArg& arg);
+  void call(Op& op, std::vector<c10::IValue>& stack);
+  void store(const Op& op, const std::vector<c10::IValue>& stack);
+  void set_rebuilt(const Op& op, ValueId value, const c10::Storage& storage);
+  void release(ValueId value);
+  void release_inputs(const Op& op);
+  bool stays(ValueId value) const;
+
+  Tape& tape_;
+  std::vector<OpId> order_;      // what must run, in the order it was recorded
+  std::vector<c10::Storage> scratch_;  // per argument of the running op: the storage it writes
+  OpId early_until_ = kNone;     // ops up to here are passed through: of what they make only `held_cuts_` stay
+  std::vector<ValueId> held_cuts_;
+  std::vector<ValueId> touched_; // values whose `uses` we changed
+};
+
+}  // namespace retrace

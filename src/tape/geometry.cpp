@@ -1,0 +1,74 @@
+#include "tape/geometry.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/DispatchKeySet.h>
+#include <c10/core/TensorImpl.h>
+
+#include <sstream>
+
+namespace retrace {
+
+Geometry Geometry::of(const at::Tensor& tensor) {
+  Geometry g;
+  const auto sizes = tensor.sizes();
+  const auto strides = tensor.strides();
+  g.sizes.append(sizes.begin(), sizes.end());
+  g.strides.append(strides.begin(), strides.end());
+  g.offset = tensor.storage_offset();
+  g.dtype = tensor.scalar_type();
+  g.conjugated = tensor.is_conj();
+  g.negated = tensor.is_neg();
+  return g;
+}
+
+at::Tensor Geometry::over(c10::Storage storage) const {
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                         c10::scalarTypeToTypeMeta(dtype));
+  tensor.unsafeGetTensorImpl()->set_storage_offset(offset);
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  if (conjugated) tensor._set_conj(true);
+  if (negated) tensor._set_neg(true);
+  return tensor;
+}
+
+std::pair<int64_t, int64_t> Geometry::dense_byte_range() const {
+  // Dense: sorted by stride, each stride is the product of the sizes below it.
+  c10::SmallVector<size_t, 4> dims;
+  int64_t numel = 1;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    numel *= sizes[i];
+    if (sizes[i] != 1) dims.push_back(i);
+  }
+  if (numel == 0) return {0, 0};
+  std::sort(dims.begin(), dims.end(), [&](size_t a, size_t b) { return strides[a] < strides[b]; });
+  int64_t expected = 1;
+  for (const size_t d : dims) {
+    if (strides[d] != expected) return {0, 0};
+    expected *= sizes[d];
+  }
+  const auto item = static_cast<int64_t>(c10::elementSize(dtype));
+  return {offset * item, (offset + numel) * item};
+}
+
+std::string Geometry::describe() const {
+  std::ostringstream text;
+  text << dtype << " [";
+  for (size_t i = 0; i < sizes.size(); ++i) text << (i ? ", " : "") << sizes[i];
+  text << "]";
+  return text.str();
+}
+
+bool understood(const at::Tensor& tensor) {
+  // What LibTorch gives any dense CPU tensor, and the two flags a Geometry knows.
+  static const uint64_t kPlain =
+      (Geometry{}.over(c10::Storage(c10::Storage::use_byte_size_t(), 0, c10::GetCPUAllocator(), false)).key_set() |
+       c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}))
+          .raw_repr();
+  if ((tensor.key_set().raw_repr() & ~kPlain) != 0) return false;
+  const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  if (!impl->has_storage() || impl->has_named_tensor_meta()) return false;
+  const c10::Storage& storage = impl->storage();
+  return storage && (storage.data_ptr().get() != nullptr || impl->numel() == 0);
+}
+
+}  // namespace retrace

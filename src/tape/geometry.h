@@ -1,0 +1,34 @@
+// How a tensor looks at its storage. A view is nothing more than this.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+#include <c10/util/SmallVector.h>
+
+namespace retrace {
+
+struct Geometry {
+  c10::SmallVector<int64_t, 4> sizes;
+  c10::SmallVector<int64_t, 4> strides;
+  int64_t offset = 0;
+  at::ScalarType dtype = at::kFloat;
+  bool conjugated = false;
+  bool negated = false;
+
+  static Geometry of(const at::Tensor& tensor);
+
+  // A tensor of this geometry over `storage`, outside autograd. Checks nothing: over an empty storage it makes a
+  // stand-in for operators that look only at the shape.
+  at::Tensor over(c10::Storage storage) const;
+
+  // The bytes of the storage the elements occupy, when they fill them without gaps; {0, 0} otherwise.
+  std::pair<int64_t, int64_t> dense_byte_range() const;
+
+  std::string describe() const;  // "Float [4, 256, 384]"
+};
+
+// Whether storage and geometry say everything about this tensor. Sparse, quantized, opaque, named, wrapped or
+// storage-less tensors are not understood, and kept.
+bool understood(const at::Tensor& tensor);
+
+}  // namespace retrace

@@ -1,0 +1,94 @@
+#include "tape/handle.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+
+#include "tape/fingerprint.h"
+#include "tape/scope.h"
+
+namespace retrace {
+namespace {
+
+// The tensor as a handle may hold it. A tensor with a history is held without it: if it is the output of the node that
+// saves it, holding the history would make a cycle. One without is held as it is, and handed back as the same object.
+at::Tensor without_history(const at::Tensor& tensor) { return tensor.grad_fn() ? tensor.tensor_data() : tensor; }
+
+uint32_t version_of(const c10::VariableVersion& version) { return version.enabled() ? version.current_version() : 0; }
+
+}  // namespace
+
+Handle::Handle(std::shared_ptr<Scope> scope) : scope_(std::move(scope)) {}
+
+Handle::~Handle() {
+  if (!tape_) return;
+  const Tape::Lock lock(*tape_);
+  if (value_ != kNone) tape_->remove_handle(*this);
+  if (holds_ != kNone) tape_->remove_holder(holds_, tensor_.storage());
+}
+
+void Handle::call_pack_hook(const at::Tensor& tensor) {
+  const std::shared_ptr<Scope> scope = std::exchange(scope_, nullptr);
+  const Pause pause;  // a fingerprint may need operators of its own
+  account_ = scope->account;
+  count(account_, &Counters::saved_tensors);
+  version_ = tensor.unsafeGetTensorImpl()->version_counter();
+  saved_version_ = version_of(version_);
+  save(tensor, *scope);
+}
+
+void Handle::save(const at::Tensor& tensor, const Scope& scope) {
+  const Tape::Lock lock(*scope.tape);
+  Tape& tape = *scope.tape;
+  tape.begin_event();
+  if (!understood(tensor) || tape.find(tensor) == kNone) {
+    tensor_ = without_history(tensor);
+    return;
+  }
+  const ValueId id = tape.value_of(tensor);
+  const Value& v = tape.value(id);
+  if (!scope.may_drop || tape.is_root(v) || v.unwritten) {
+    tensor_ = without_history(tensor);
+    tape.add_holder(id, tensor.storage());
+    holds_ = id;
+    tape_ = scope.tape;
+    return;
+  }
+  geometry_ = Geometry::of(tensor);
+  if (v.keep) {
+    tape.hold(id, tensor.storage());
+  } else {
+    count(account_, &Counters::dropped_tensors);
+    if (scope.verify) fingerprint_ = retrace::fingerprint(tensor);
+  }
+  value_ = id;
+  tape.add_handle(*this);
+  tape_ = scope.tape;
+}
+
+at::Tensor Handle::call_unpack_hook() {
+  check_version();
+  return value_ == kNone ? tensor_ : tape_->unpack(*this);
+}
+
+// What autograd does for tensors saved without hooks.
+void Handle::check_version() const {
+  const uint32_t now = version_of(version_);
+  TORCH_CHECK(now == saved_version_,
+              "one of the variables needed for gradient computation has been modified by an inplace operation: [",
+              (tensor_.defined() ? Geometry::of(tensor_) : geometry_).describe(), "] is at version ", now,
+              "; expected version ", saved_version_,
+              " instead. Hint: change a clone of the tensor, or change it after backward.");
+}
+
+bool Handle::consumed_in(uint64_t round) const { return std::find(rounds_.begin(), rounds_.end(), round) != rounds_.end(); }
+
+bool Handle::forget_round(uint64_t round) {
+  const auto entry = std::find(rounds_.begin(), rounds_.end(), round);
+  if (entry == rounds_.end()) return false;
+  rounds_.erase(entry);
+  return true;
+}
+
+}  // namespace retrace

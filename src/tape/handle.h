@@ -1,0 +1,58 @@
+// What autograd holds instead of a saved tensor.
+#pragma once
+
+#include <c10/util/SmallVector.h>
+
+#include <memory>
+#include <optional>
+
+#include "tape/compat.h"
+#include "tape/tape.h"
+
+namespace retrace {
+
+struct Scope;
+
+// Either the tensor itself (anything the tape did not make, or must not forget), or a value of the tape: held there if
+// the policy keeps it, forgotten and rebuilt otherwise. Checks the tensor's version at unpack as autograd does for
+// tensors it saves without hooks.
+class Handle final : public compat::SavedVariableHooks {
+ public:
+  explicit Handle(std::shared_ptr<Scope> scope);
+  ~Handle() override;
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+
+  void call_pack_hook(const at::Tensor& tensor) override;
+  at::Tensor call_unpack_hook() override;
+
+  // For the tape.
+  ValueId value() const { return value_; }
+  size_t position() const { return position_; }
+  void set_position(size_t position) { position_ = position; }
+  const Geometry& geometry() const { return geometry_; }
+  const std::optional<uint64_t>& fingerprint() const { return fingerprint_; }
+  const Account& account() const { return account_; }
+  bool consumed_in(uint64_t round) const;
+  void consume(uint64_t round) { rounds_.push_back(round); }
+  bool forget_round(uint64_t round);  // true if it had been consumed in it
+
+ private:
+  void save(const at::Tensor& tensor, const Scope& scope);
+  void check_version() const;
+
+  std::shared_ptr<Scope> scope_;  // only until packed
+  std::shared_ptr<Tape> tape_;
+  at::Tensor tensor_;
+  ValueId value_ = kNone;
+  ValueId holds_ = kNone;  // the tape's value whose bytes tensor_ keeps alive
+  Geometry geometry_;
+  c10::VariableVersion version_;
+  uint32_t saved_version_ = 0;
+  std::optional<uint64_t> fingerprint_;
+  Account account_;
+  size_t position_ = 0;
+  c10::SmallVector<uint64_t, 1> rounds_;
+};
+
+}  // namespace retrace

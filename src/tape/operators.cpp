@@ -1,0 +1,96 @@
+#include "tape/operators.h"
+
+#include <ATen/core/enum_tag.h>
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace retrace {
+namespace {
+
+using Names = std::unordered_set<std::string>;
+
+const Names kShapeOnly = {"aten::empty_like", "aten::zeros_like",  "aten::ones_like",  "aten::full_like",
+                          "aten::rand_like",  "aten::randn_like",  "aten::randint_like", "aten::new_empty",
+                          "aten::new_zeros",  "aten::new_ones",    "aten::new_full",   "aten::new_empty_strided"};
+
+const Names kUninitialised = {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty",
+                              "aten::new_empty_strided", "aten::empty_permuted", "aten::empty_quantized"};
+
+const Names kOverwrites = {"aten::copy_",    "aten::fill_",     "aten::zero_",      "aten::bernoulli_",
+                           "aten::normal_",  "aten::uniform_",  "aten::random_",    "aten::exponential_",
+                           "aten::cauchy_",  "aten::geometric_", "aten::log_normal_"};
+
+const Names kOpaque = {"aten::set_", "aten::resize_", "aten::resize_as_", "aten::_resize_output_", "aten::set_data"};
+
+// Operators whose schema does not say that they write an argument. A wrong guess elsewhere is what `verify` is for.
+struct SilentWrite {
+  std::vector<int> arguments;
+  const char* when = nullptr;  // only when this bool argument is true
+};
+const std::unordered_map<std::string, SilentWrite> kSilentWrites = {
+    {"aten::native_batch_norm", {{3, 4}, "training"}},
+    {"aten::batch_norm_update_stats", {{1, 2}, nullptr}},
+    {"aten::rrelu_with_noise", {{1}, "training"}},
+    {"aten::rrelu_with_noise_", {{1}, "training"}},
+};
+
+bool takes_generator(const c10::Argument& argument) {
+  return argument.type()->str().find("Generator") != std::string::npos;
+}
+
+void read_schema(const c10::FunctionSchema& schema, OpTraits& traits) {
+  bool only_out = true;
+  bool any_write = false;
+  for (size_t i = 0; i < schema.arguments().size(); ++i) {
+    const c10::Argument& argument = schema.arguments()[i];
+    const bool write = argument.alias_info() && argument.alias_info()->isWrite();
+    traits.writes.push_back(write);
+    any_write |= write;
+    only_out &= !write || argument.is_out();
+    if (takes_generator(argument)) traits.generator_argument = static_cast<int>(i);
+  }
+  traits.overwrites = any_write && only_out;
+}
+
+std::unique_ptr<OpTraits> describe(const c10::OperatorHandle& op) {
+  auto traits = std::make_unique<OpTraits>();
+  const auto& schema = op.schema();
+  traits->name = schema.operator_name();
+  read_schema(schema, *traits);
+  const std::string& name = traits->name.name;
+  traits->draws = traits->generator_argument >= 0 || op.hasTag(at::Tag::nondeterministic_seeded);
+  traits->may_draw = !traits->draws && name.rfind("aten::", 0) != 0;
+  traits->overwrites |= kOverwrites.count(name) > 0;
+  traits->shape_only = kShapeOnly.count(name) > 0;
+  traits->uninitialised = kUninitialised.count(name) > 0;
+  traits->opaque = kOpaque.count(name) > 0;
+  if (const auto silent = kSilentWrites.find(name); silent != kSilentWrites.end()) {
+    traits->silent_writes = silent->second.arguments;
+    if (silent->second.when) traits->silent_when = schema.argumentIndexWithName(silent->second.when).value_or(-1);
+  }
+  return traits;
+}
+
+}  // namespace
+
+const OpTraits& traits_of(const c10::OperatorHandle& op) {
+  // Keyed by the schema's address, which is stable while the operator is registered; the name guards against an
+  // address that was reused after a library was unloaded.
+  static std::mutex mutex;
+  static auto* const all = new std::vector<std::unique_ptr<OpTraits>>;
+  thread_local std::unordered_map<const void*, const OpTraits*> cache;
+  const void* const key = &op.schema();
+  const OpTraits*& entry = cache[key];
+  if (!entry || entry->name != op.schema().operator_name()) {
+    auto traits = describe(op);
+    entry = traits.get();
+    const std::lock_guard lock(mutex);
+    all->push_back(std::move(traits));  // never freed: tapes of other threads may point at it
+  }
+  return *entry;
+}
+
+}  // namespace retrace

@@ -1,0 +1,322 @@
+// The recorder: a boxed fallback below autograd that sees every operator of a recording thread.
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "memory/allocator.h"
+#include "policy/rules.h"
+#include "session/testing.h"
+#include "tape/compat.h"
+#include "tape/generator.h"
+#include "tape/scope.h"
+
+namespace retrace {
+namespace {
+
+using torch::jit::Stack;
+
+// A root this small is copied before an operator overwrites it; a larger one is not, and what depends on it is kept.
+constexpr int64_t kSmallRootBytes = 64 * 1024;
+
+// Whether an argument that is no tensor can be stored and passed again: it holds no tensor we could not see.
+bool is_plain(const c10::IValue& v) {
+  return v.isNone() || v.isInt() || v.isDouble() || v.isBool() || v.isComplexDouble() || v.isString() || v.isDevice() ||
+         v.isIntList() || v.isDoubleList() || v.isBoolList() || v.isGenerator() || v.isScalar() ||
+         (v.isList() && v.toListRef().empty()) ||
+         (v.isList() && std::all_of(v.toListRef().begin(), v.toListRef().end(), [](const c10::IValue& e) {
+            return e.isNone() || e.isInt() || e.isDouble() || e.isBool() || e.isString() || e.isScalar();
+          }));
+}
+
+// One operator on its way through the recorder.
+class Recording {
+ public:
+  Recording(std::shared_ptr<Scope> scope, const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack)
+      : scope_(std::move(scope)),
+        tape_(*scope_->tape),
+        traits_(traits_of(handle)),
+        stack_(stack),
+        arguments_(handle.schema().arguments().size()),
+        op_(std::make_unique<Op>(handle, traits_)),
+        replayable_(scope_->may_drop && !traits_.opaque) {
+    op_->keys = keys;
+  }
+
+  void run() {
+    before();
+    const auto start = std::chrono::steady_clock::now();
+    detail::maybe_fail_operator(traits_.name.name.c_str());
+    {
+      const c10::impl::ExcludeDispatchKeyGuard exclude(compat::kRecordKey);
+      op_->handle.redispatchBoxed(op_->keys, stack_);
+    }
+    op_->seconds = std::chrono::duration<float>(std::chrono::steady_clock::now() - start).count();
+    after();
+  }
+
+ private:
+  // A tensor argument, held until it is clear whether the tape needs it.
+  struct Seen {
+    at::Tensor tensor;
+  };
+
+  void before() {
+    const Tape::Lock lock(tape_);
+    tape_.begin_event();
+    for (size_t i = 0; i < arguments_; ++i) read_argument(i);
+    for (const size_t i : written_) prepare_write(op_->args[i], seen_[i]);
+    if (replayable_) {
+      op_->thread_keys = c10::impl::tls_local_dispatch_key_set();
+      op_->autocast_dtype = compat::autocast_cpu_dtype();
+      snapshot_generator();
+    }
+  }
+
+  const c10::IValue& argument(size_t i) const { return (*stack_)[stack_->size() - arguments_ + i]; }
+
+  bool writes(size_t i) const {
+    if (traits_.writes[i]) return true;
+    const auto& silent = traits_.silent_writes;
+    if (std::find(silent.begin(), silent.end(), static_cast<int>(i)) == silent.end()) return false;
+    return traits_.silent_when < 0 || argument(static_cast<size_t>(traits_.silent_when)).toBool();
+  }
+
+  void read_argument(size_t i) {
+    const c10::IValue& v = argument(i);
+    op_->stack.emplace_back();
+    if (v.isTensor()) {
+      read_tensor(v.toTensor(), i, kNone);
+    } else if (v.isTensorList()) {
+      const auto list = v.toTensorVector();
+      op_->lists.push_back({static_cast<int32_t>(i), static_cast<int32_t>(list.size()), false});
+      for (size_t e = 0; e < list.size(); ++e) read_tensor(list[e], i, static_cast<int32_t>(e));
+    } else if (v.isOptionalTensorList()) {
+      const auto list = v.toOptionalTensorVector();
+      op_->lists.push_back({static_cast<int32_t>(i), static_cast<int32_t>(list.size()), true});
+      for (size_t e = 0; e < list.size(); ++e) {
+        if (list[e]) read_tensor(*list[e], i, static_cast<int32_t>(e));
+      }
+    } else if (is_plain(v)) {
+      // A list somebody else holds could change after we looked.
+      op_->stack.back() = v.isList() && v.use_count() > 1 ? v.deepcopy() : v;
+    } else {
+      replayable_ = false;
+    }
+  }
+
+  void read_tensor(const at::Tensor& tensor, size_t i, int32_t element) {
+    if (!tensor.defined()) {
+      if (element == kNone) op_->stack.back() = tensor;
+      return;
+    }
+    if (element == kNone && tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+      op_->stack.back() = tensor;  // a number in the code: part of the operator, like an int
+      return;
+    }
+    const bool written = writes(i);
+    if (!understood(tensor)) {
+      replayable_ = false;
+      return;
+    }
+    TensorArg arg;
+    arg.value = tape_.value_of(tensor);
+    arg.slot = static_cast<int32_t>(i);
+    arg.element = element;
+    arg.shape_only = traits_.shape_only && i == 0;
+    arg.geometry = Geometry::of(tensor);
+    if (written) written_.push_back(op_->args.size());
+    const Value& v = tape_.value(arg.value);
+    if (v.unwritten && !arg.shape_only && !(written && traits_.overwrites)) {
+      tape_.make_root(arg.value);  // somebody wrote it with a pointer
+      tape_.value(arg.value).unwritten = false;
+    }
+    op_->args.push_back(std::move(arg));
+    seen_.push_back({tensor});
+  }
+
+  // The content that is about to be overwritten must stay available to whoever is rebuilt from it, this op included.
+  void prepare_write(const TensorArg& arg, const Seen& seen) {
+    const Value& v = tape_.value(arg.value);
+    if (!tape_.is_root(v) || !(replayable_ || v.consumed) || v.held_copy) return;
+    if (v.bytes <= kSmallRootBytes) {
+      const memory::OwnerScope owner(memory::Owner::kept);
+      copies_.emplace_back(arg.value, memory::copy_of(seen.tensor.storage()));
+    } else {
+      replayable_ = false;
+      tape_.secure_dependents(arg.value);
+    }
+  }
+
+  void snapshot_generator() {
+    if (!traits_.draws && !traits_.may_draw) return;
+    const int position = traits_.generator_argument;
+    const bool given = position >= 0 && argument(static_cast<size_t>(position)).isGenerator();
+    op_->generator = snapshot(given ? argument(static_cast<size_t>(position)).toGenerator() : default_generator());
+  }
+
+  void after() {
+    const size_t returns = op_->handle.schema().returns().size();
+    returned_tensors(returns);
+    {
+      const Tape::Lock lock(tape_);
+      find_fresh();
+    }
+    if (fresh_.empty() && written_.empty()) return;  // a view, a size, a number: nothing to rebuild
+    const bool keep = decide() == Decision::keep;    // may throw: nothing has been recorded yet
+    const Tape::Lock lock(tape_);
+    const OpId id = replayable_ ? tape_.next_op() : kNone;
+    add_values(id, keep);
+    if (traits_.may_draw && op_->generator.defined() && !has_drawn(op_->generator, default_generator())) {
+      op_->generator = at::Generator();
+    }
+    ++scope_->ops;
+    count(scope_->account, &Counters::ops_recorded);
+    if (!replayable_) return;
+    hold_roots();
+    track_cuts();
+    op_->account = scope_->account;
+    tape_.append(std::move(op_));
+  }
+
+  void returned_tensors(size_t returns) {
+    for (size_t i = stack_->size() - returns; i < stack_->size(); ++i) {
+      const c10::IValue& v = (*stack_)[i];
+      if (v.isTensor()) {
+        outputs_.push_back(v.toTensor());
+      } else if (v.isTensorList()) {
+        for (const at::Tensor& t : v.toTensorVector()) outputs_.push_back(t);
+      }
+    }
+  }
+
+  // Results in storages nobody has seen. One that somebody else holds already (an operator that returns what it cached)
+  // may change without us, so it is treated as coming from outside.
+  void find_fresh() {
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const at::Tensor& t = outputs_[i];
+      if (!t.defined() || !understood(t) || tape_.find(t) != kNone) continue;
+      const auto shares = [&](const at::Tensor& o) {
+        return o.defined() && o.has_storage() && o.storage().is_alias_of(t.storage());
+      };
+      if (std::any_of(outputs_.begin(), outputs_.begin() + static_cast<std::ptrdiff_t>(i), shares)) continue;
+      const auto sharing = static_cast<size_t>(std::count_if(outputs_.begin(), outputs_.end(), shares));
+      if (t.storage().use_count() > sharing || t.use_count() > 2) continue;
+      fresh_.push_back(i);
+    }
+  }
+
+  Decision decide() const {
+    const PolicyRules& rules = scope_->policy.rules();
+    if (!rules.looks_at_operators() || detail::recompute_everything()) return Decision::recompute;
+    const Pause pause;
+    std::vector<TensorInfo> inputs, outputs;
+    for (const Seen& seen : seen_) inputs.push_back(describe(seen.tensor));
+    for (const at::Tensor& t : outputs_) {
+      if (t.defined()) outputs.push_back(describe(t));
+    }
+    const auto& name = traits_.name;
+    return rules.decide({name.name, name.overload_name, scope_->ops, op_->seconds, inputs, outputs});
+  }
+
+  static TensorInfo describe(const at::Tensor& t) {
+    return {{t.sizes().data(), t.sizes().size()}, static_cast<int64_t>(t.nbytes()), c10::toString(t.scalar_type())};
+  }
+
+  void add_values(OpId id, bool keep) {
+    for (const size_t i : fresh_) {
+      const ValueId v = tape_.add_fresh(outputs_[i], id);
+      tape_.value(v).keep = keep;
+      tape_.value(v).unwritten = traits_.uninitialised && outputs_[i].numel() > 0;
+      op_->fresh.push_back({static_cast<int32_t>(i), v});
+    }
+    for (auto& [before, copy] : copies_) tape_.hold_copy(before, std::move(copy));
+    for (const size_t i : written_) {
+      TensorArg& arg = op_->args[i];
+      const auto same = std::find_if(written_.begin(), written_.end(), [&](size_t j) {
+        return op_->args[j].value == arg.value && op_->args[j].becomes != kNone;
+      });
+      arg.becomes = same == written_.end() ? overwrite(arg, seen_[i].tensor, id) : op_->args[*same].becomes;
+      tape_.value(arg.becomes).keep |= keep;
+    }
+  }
+
+  ValueId overwrite(const TensorArg& arg, const at::Tensor& tensor, OpId id) {
+    if (!tape_.value(arg.value).held_copy) tape_.lose(arg.value);
+    const ValueId after = tape_.add_written(tensor, id);
+    const Value& before = tape_.value(arg.value);
+    if (!before.unwritten) return after;
+    // Memory that only this operator and its like have written is as good as computed; count how far they got.
+    Value& v = tape_.value(after);
+    const auto [begin, end] = arg.geometry.dense_byte_range();
+    const bool joins = before.written_begin == before.written_end ||
+                       (begin <= before.written_end && end >= before.written_begin);
+    v.written_begin = joins && before.written_begin != before.written_end ? std::min(begin, before.written_begin) : begin;
+    v.written_end = joins ? std::max(end, before.written_end) : end;
+    v.unwritten = !(v.written_begin == 0 && v.written_end >= v.bytes);
+    return after;
+  }
+
+  // Roots and kept values must outlive the program's own references to them, or this op could not run again.
+  void hold_roots() {
+    for (size_t i = 0; i < op_->args.size(); ++i) {
+      const TensorArg& arg = op_->args[i];
+      if (arg.shape_only || arg.becomes != kNone) continue;
+      const Value& v = tape_.value(arg.value);
+      const bool overwritten = std::any_of(written_.begin(), written_.end(),
+                                           [&](size_t j) { return op_->args[j].value == arg.value; });
+      if (!overwritten && (tape_.is_root(v) || v.keep)) tape_.hold(arg.value, seen_[i].tensor.storage());
+    }
+  }
+
+  void track_cuts() {
+    for (const auto& scope : open_scopes()) {
+      if (!scope->cuts) continue;
+      for (size_t i = 0; i < seen_.size(); ++i) {
+        const TensorArg& arg = op_->args[i];
+        if (!arg.shape_only && seen_[i].tensor.requires_grad()) scope->cuts->read(tape_, arg.value);
+      }
+      const bool may_hold = scope == scope_;  // what an inner scope made is for its policy to keep
+      if (!op_->fresh.empty()) {
+        const FreshOutput& first = op_->fresh.front();
+        scope->cuts->made(tape_, first.value, outputs_[static_cast<size_t>(first.position)].storage(), kNone, may_hold);
+      } else {
+        const size_t first = written_.front();
+        const TensorArg& arg = op_->args[first];
+        scope->cuts->made(tape_, arg.becomes, seen_[first].tensor.storage(), arg.value, may_hold);
+      }
+    }
+  }
+
+  std::shared_ptr<Scope> scope_;
+  Tape& tape_;
+  const OpTraits& traits_;
+  Stack* stack_;
+  const size_t arguments_;
+  std::unique_ptr<Op> op_;
+  bool replayable_;
+  std::vector<Seen> seen_;       // parallel to op_->args
+  std::vector<size_t> written_;  // positions in op_->args
+  std::vector<std::pair<ValueId, c10::Storage>> copies_;
+  std::vector<at::Tensor> outputs_;
+  std::vector<size_t> fresh_;    // positions in outputs_
+};
+
+// Runs instead of an operator on a recording thread, after autograd and before the backend.
+void record(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
+  const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, compat::kRecordKey);
+  if (auto scope = current_scope()) {
+    Recording(std::move(scope), handle, below, stack).run();
+    return;
+  }
+  const c10::impl::ExcludeDispatchKeyGuard exclude(compat::kRecordKey);
+  handle.redispatchBoxed(below, stack);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(_, Fake, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&record>()); }
+
+}  // namespace retrace

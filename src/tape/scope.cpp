@@ -1,0 +1,133 @@
+#include "tape/scope.h"
+
+#include <algorithm>
+
+#include "policy/rules.h"
+#include "tape/compat.h"
+
+namespace retrace {
+namespace {
+
+struct ThreadState {
+  std::vector<std::shared_ptr<Scope>> scopes;
+  int paused = 0;
+  Phase phase = Phase::forward;
+  int backward_depth = 0;
+  uint64_t round = 0;
+  std::vector<std::weak_ptr<Tape>> tapes_in_round;
+};
+
+ThreadState& state() {
+  thread_local ThreadState instance;
+  return instance;
+}
+
+void record_this_thread(bool on) { c10::impl::tls_set_dispatch_key_included(compat::kRecordKey, on); }
+
+void publish_cuts(Scope& scope) {
+  if (scope.rebuild_in_segments) scope.tape->cuts = scope.cuts->cuts();
+}
+
+void pop_scope(ThreadState& thread) {
+  const std::shared_ptr<Scope> scope = std::move(thread.scopes.back());
+  thread.scopes.pop_back();
+  const Tape::Lock lock(*scope->tape);
+  publish_cuts(*scope);
+  if (!thread.scopes.empty()) return;
+  record_this_thread(false);
+  scope->tape->close();
+}
+
+void pop_ended_scopes(ThreadState& thread) {
+  while (!thread.scopes.empty() && thread.scopes.back()->ended.load(std::memory_order_relaxed)) pop_scope(thread);
+}
+
+}  // namespace
+
+std::shared_ptr<Scope> begin_scope(const ScopeOptions& options) {
+  ThreadState& thread = state();
+  pop_ended_scopes(thread);
+  const bool outermost = thread.scopes.empty();
+  const PolicyRules& rules = options.policy.rules();
+  auto tape = outermost ? std::make_shared<Tape>(options.session) : thread.scopes.back()->tape;
+  auto account = options.account || outermost ? options.account : thread.scopes.back()->account;
+  const CutUse use = rules.cuts();
+  const bool segments = options.session && use.rebuild_in_segments;
+  std::optional<CutTracker> cuts;
+  if (use.keep_period > 0 || segments) cuts.emplace(use.keep_period);
+  auto scope = std::shared_ptr<Scope>(new Scope{tape, options.policy, rules.may_drop(), options.verify, account,
+                                                std::move(cuts), segments});
+  {
+    const Tape::Lock lock(*tape);
+    if (std::find(tape->accounts.begin(), tape->accounts.end(), account) == tape->accounts.end()) {
+      tape->accounts.push_back(account);
+    }
+  }
+  if (outermost || options.account) count(options.account, &Counters::steps);
+  thread.scopes.push_back(scope);
+  record_this_thread(true);
+  return scope;
+}
+
+void end_scope(const std::shared_ptr<Scope>& scope) noexcept {
+  ThreadState& thread = state();
+  scope->ended = true;
+  // Inner scopes that outlived this one (objects destroyed out of order) end with it.
+  const auto here = std::find(thread.scopes.begin(), thread.scopes.end(), scope);
+  for (auto inner = here; inner != thread.scopes.end(); ++inner) (*inner)->ended = true;
+  pop_ended_scopes(thread);
+}
+
+std::shared_ptr<Scope> current_scope() {
+  ThreadState& thread = state();
+  if (thread.paused > 0 || thread.phase == Phase::backward) return nullptr;
+  pop_ended_scopes(thread);
+  return thread.scopes.empty() ? nullptr : thread.scopes.back();
+}
+
+const std::vector<std::shared_ptr<Scope>>& open_scopes() { return state().scopes; }
+
+Pause::Pause() : exclude_(compat::kRecordKey) { ++state().paused; }
+Pause::~Pause() { --state().paused; }
+
+Phase thread_phase() { return state().phase; }
+
+uint64_t current_round() { return state().round; }
+
+void remember_round(std::weak_ptr<Tape> tape) { state().tapes_in_round.push_back(std::move(tape)); }
+
+BackwardScope::BackwardScope(bool create_graph) : before_(state().phase) {
+  static std::atomic<uint64_t> rounds{0};
+  ThreadState& thread = state();
+  if (thread.backward_depth++ == 0) thread.round = ++rounds;
+  if (!create_graph || before_ == Phase::backward) {
+    thread.phase = Phase::backward;
+    exclude_.emplace(compat::kRecordKey);
+  } else {
+    thread.phase = Phase::recorded_backward;
+  }
+  if (!thread.scopes.empty() && before_ == Phase::forward) {
+    Tape& tape = *thread.scopes.front()->tape;
+    const Tape::Lock lock(tape);
+    tape.begin_event();
+    tape.measure();
+    for (const auto& scope : thread.scopes) publish_cuts(*scope);
+  }
+}
+
+BackwardScope::~BackwardScope() {
+  ThreadState& thread = state();
+  exclude_.reset();
+  thread.phase = before_;
+  if (--thread.backward_depth > 0) return;
+  const auto tapes = std::exchange(thread.tapes_in_round, {});
+  for (const auto& weak : tapes) {
+    if (const auto tape = weak.lock()) {
+      const Tape::Lock lock(*tape);
+      tape->end_round(thread.round);
+    }
+  }
+  thread.round = 0;
+}
+
+}  // namespace retrace

@@ -1,0 +1,81 @@
+// Who records on this thread, and under which policy.
+#pragma once
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+
+#include <retrace/policy.h>
+
+#include "tape/cuts.h"
+#include "tape/tape.h"
+
+namespace retrace {
+
+// One checkpoint() or step. Nested scopes share the outermost one's tape; the innermost one's policy decides.
+struct Scope {
+  std::shared_ptr<Tape> tape;
+  Policy policy;
+  bool may_drop;
+  bool verify;
+  Account account;
+  std::optional<CutTracker> cuts;
+  bool rebuild_in_segments;
+  int64_t ops = 0;
+  std::atomic<bool> ended{false};  // from another thread than its own: noticed at the next event
+};
+
+struct ScopeOptions {
+  Policy policy;
+  bool verify = false;
+  bool session = false;  // a whole step: weights are told apart, rebuilds go in segments
+  Account account = nullptr;  // null: the enclosing scope's
+};
+
+// Begins a scope on this thread.
+std::shared_ptr<Scope> begin_scope(const ScopeOptions& options);
+// Ends it and whatever was left open inside it. Never throws.
+void end_scope(const std::shared_ptr<Scope>& scope) noexcept;
+
+// The innermost scope that records this thread's operators now, or null.
+std::shared_ptr<Scope> current_scope();
+// All of them, outermost first, for those who must observe every op.
+const std::vector<std::shared_ptr<Scope>>& open_scopes();
+
+// While one lives, this thread records nothing.
+class Pause {
+ public:
+  Pause();
+  ~Pause();
+  Pause(const Pause&) = delete;
+  Pause& operator=(const Pause&) = delete;
+
+ private:
+  c10::impl::ExcludeDispatchKeyGuard exclude_;
+};
+
+// What this thread does as far as autograd is concerned. A backward is recorded only if it makes a graph of its own.
+enum class Phase { forward, backward, recorded_backward };
+Phase thread_phase();
+
+// The outermost backward running on this thread, or 0. Nested ones belong to it.
+uint64_t current_round();
+// The tape has joined the current round and must be told when it ends.
+void remember_round(std::weak_ptr<Tape> tape);
+
+// One Engine::execute() on this thread.
+class BackwardScope {
+ public:
+  explicit BackwardScope(bool create_graph);
+  ~BackwardScope();
+  BackwardScope(const BackwardScope&) = delete;
+  BackwardScope& operator=(const BackwardScope&) = delete;
+
+ private:
+  Phase before_;
+  std::optional<c10::impl::ExcludeDispatchKeyGuard> exclude_;
+};
+
+}  // namespace retrace

@@ -1,0 +1,359 @@
+#include "tape/tape.h"
+
+#include <algorithm>
+
+#include <retrace/errors.h>
+
+#include "memory/allocator.h"
+#include "replay/demand.h"
+#include "tape/generator.h"
+#include "tape/handle.h"
+#include "tape/scope.h"
+
+namespace retrace {
+namespace {
+
+using memory::Owner;
+
+constexpr size_t kCollectAtLeast = 4096;  // ops; below that a sweep gains nothing worth its time
+
+uint32_t current_version(const c10::VariableVersion& version) {
+  return version.enabled() ? version.current_version() : 0;
+}
+
+int64_t storage_bytes(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.storage().nbytes()); }
+
+// Every value an op makes, in place or fresh.
+template <class F>
+void for_each_output(const Op& op, F f) {
+  for (const FreshOutput& output : op.fresh) f(output.value);
+  for (const TensorArg& arg : op.args) {
+    if (arg.becomes != kNone) f(arg.becomes);
+  }
+}
+
+}  // namespace
+
+Tape::Lock::Lock(Tape& tape) : tape_(tape) {
+  tape_.mutex_.lock();
+  ++tape_.lock_depth_;
+}
+
+Tape::Lock::~Lock() {
+  std::vector<c10::Storage> trash;
+  if (--tape_.lock_depth_ == 0) trash.swap(tape_.trash_);
+  tape_.mutex_.unlock();
+}
+
+void Tape::begin_event() {
+  for (const StorageId id : unsettled_) storage(id).expected = current_version(storage(id).version);
+  unsettled_.clear();
+  if (!closed_ && (dirty_ || since_collect_ > std::max(kCollectAtLeast, surviving_ops_))) collect();
+}
+
+StorageId Tape::storage_of(const at::Tensor& tensor) {
+  const auto [entry, added] =
+      ids_.try_emplace(tensor.storage().unsafeGetStorageImpl(), static_cast<StorageId>(storages_.size()));
+  if (added) {
+    const c10::VariableVersion& version = tensor.unsafeGetTensorImpl()->version_counter();
+    storages_.push_back({tensor.storage().getWeakStorageImpl(), kNone, version, current_version(version)});
+  }
+  return entry->second;
+}
+
+ValueId Tape::add_value(StorageId id, OpId producer, int64_t bytes) {
+  Value v;
+  v.storage = id;
+  v.producer = producer;
+  v.born = next_op();
+  v.bytes = bytes;
+  values_.push_back(std::move(v));
+  storage(id).current = static_cast<ValueId>(values_.size() - 1);
+  return storage(id).current;
+}
+
+ValueId Tape::find(const at::Tensor& tensor) const {
+  const auto entry = ids_.find(tensor.storage().unsafeGetStorageImpl());
+  return entry == ids_.end() ? kNone : storages_[static_cast<size_t>(entry->second)].current;
+}
+
+ValueId Tape::value_of(const at::Tensor& tensor) {
+  const StorageId id = storage_of(tensor);
+  StorageRecord& record = storage(id);
+  if (record.current == kNone) {
+    const ValueId v = add_value(id, kNone, storage_bytes(tensor));
+    value(v).foreign = true;
+    if (tags_weights_ && tensor.requires_grad() && tensor.is_leaf()) memory::watch_leaf(tensor);
+    return v;
+  }
+  if (current_version(record.version) != record.expected) {
+    // Written by somebody we did not see: the old content is gone, the new one has no recipe.
+    let_go(record.current);
+    record.expected = current_version(record.version);
+    const bool foreign = value(record.current).foreign;
+    value(add_value(id, kNone, storage_bytes(tensor))).foreign = foreign;
+    dirty_ = true;
+  }
+  return storage(id).current;
+}
+
+ValueId Tape::add_fresh(const at::Tensor& tensor, OpId producer) {
+  return add_value(storage_of(tensor), producer, storage_bytes(tensor));
+}
+
+ValueId Tape::add_written(const at::Tensor& tensor, OpId producer) {
+  const StorageId id = storage_of(tensor);
+  const ValueId before = storage(id).current;
+  const ValueId after = add_value(id, producer, storage_bytes(tensor));
+  value(after).keep = value(before).keep;
+  value(after).foreign = value(before).foreign;
+  unsettled_.push_back(id);
+  return after;
+}
+
+void Tape::alias(const c10::Storage& storage, const c10::VariableVersion& version, ValueId v) {
+  if (closed_) return;
+  const auto id = static_cast<StorageId>(storages_.size());
+  if (!ids_.try_emplace(storage.unsafeGetStorageImpl(), id).second) return;
+  storages_.push_back({storage.getWeakStorageImpl(), v, version, current_version(version)});
+}
+
+void Tape::append(std::unique_ptr<Op> op) {
+  for (const TensorArg& arg : op->args) {
+    if (!arg.shape_only) value(arg.value).consumed = true;
+  }
+  ops_.push_back(std::move(op));
+  ++since_collect_;
+}
+
+void Tape::make_root(ValueId id) {
+  if (is_root(value(id))) return;
+  becomes_source<Alive>(*this, id);
+  becomes_source<Pending>(*this, id);
+  value(id).producer = kNone;
+}
+
+void Tape::hold(ValueId id, const c10::Storage& storage) {
+  Value& v = value(id);
+  if (v.held) return;
+  becomes_source<Alive>(*this, id);
+  becomes_source<Pending>(*this, id);
+  v.held = storage;
+  add_holder(id, storage);
+}
+
+void Tape::hold_copy(ValueId id, c10::Storage copy) {
+  let_go(id);
+  becomes_source<Alive>(*this, id);
+  becomes_source<Pending>(*this, id);
+  Value& v = value(id);
+  v.held = std::move(copy);
+  v.held_copy = true;
+  note_kept(v.bytes);
+  memory::set_owner(v.held, Owner::kept);
+}
+
+void Tape::add_holder(ValueId id, const c10::Storage& storage) {
+  Value& v = value(id);
+  if (v.foreign || v.holders++ > 0) return;
+  note_kept(v.bytes);
+  memory::change_owner(storage, Owner::other, Owner::kept);
+}
+
+void Tape::remove_holder(ValueId id, const c10::Storage& storage) {
+  Value& v = value(id);
+  if (v.foreign || --v.holders > 0) return;
+  note_kept(-v.bytes);
+  memory::change_owner(storage, Owner::kept, Owner::other);
+}
+
+void Tape::let_go(ValueId id) {
+  Value& v = value(id);
+  if (!v.held) return;
+  c10::Storage storage = std::move(v.held);
+  v.held = c10::Storage();
+  if (v.held_copy) {
+    note_kept(-v.bytes);
+  } else {
+    remove_holder(id, storage);
+    if (v.foreign) trash_.push_back(std::move(storage));  // may run a deleter that is not ours
+  }
+  v.held_copy = false;
+  ceases_source<Alive>(*this, id);
+  ceases_source<Pending>(*this, id);
+}
+
+void Tape::lose(ValueId id) {
+  let_go(id);
+  dirty_ |= is_root(value(id)) && value(id).consumed;
+}
+
+void Tape::note_kept(int64_t delta) {
+  kept_bytes_ += delta;
+  if (delta < 0) return;
+  for (const Account& account : accounts) raise(account, &Counters::kept_bytes, kept_bytes_);
+}
+
+void Tape::nobody_alive(ValueId id) {
+  if (!value(id).held) return;
+  // While recording goes on, an op still to come may read a living tensor whose recipe needs this value. In a plain
+  // backward nothing is recorded, so memory comes first, and collect() afterwards sees to such tensors.
+  if (closed_ || thread_phase() == Phase::backward) {
+    let_go(id);
+    dirty_ = !closed_;
+  }
+}
+
+void Tape::nobody_pending(ValueId id) {
+  if (value(id).uses == 0) value(id).rebuilt = c10::Storage();
+}
+
+void Tape::drop_op(OpId id) {
+  for_each_output(op(id), [&](ValueId v) {
+    if (value(v).producer == id) value(v).producer = kNone;
+  });
+  ops_[static_cast<size_t>(id)].reset();
+}
+
+// Two sweeps. Backwards: an op survives if a handle, a living tensor or a surviving op may ask for what it makes.
+// Forwards: an op that reads a root nobody holds can never run again, so what it made are roots from now on.
+void Tape::collect() {
+  dirty_ = false;
+  since_collect_ = surviving_ops_ = 0;
+  std::vector<char> wanted(values_.size());
+  const auto settle = [&](ValueId id) {
+    const bool needed = wanted[static_cast<size_t>(id)] || value(id).alive > 0;
+    if (!needed) let_go(id);
+    return needed || living_storage(id);
+  };
+  for (OpId id = next_op() - 1; id >= 0; --id) {
+    Op* const candidate = find_op(id);
+    if (!candidate) continue;
+    bool survives = candidate->alive > 0;
+    for_each_output(*candidate, [&](ValueId v) { survives |= static_cast<bool>(settle(v)); });
+    if (!survives) {
+      drop_op(id);
+      continue;
+    }
+    for (const TensorArg& arg : candidate->args) wanted[static_cast<size_t>(arg.value)] |= !arg.shape_only;
+  }
+  for (size_t v = 0; v < values_.size(); ++v) {
+    if (is_root(values_[v])) settle(static_cast<ValueId>(v));
+  }
+  for (OpId id = 0; id < next_op(); ++id) {
+    const Op* const candidate = find_op(id);
+    if (!candidate) continue;
+    const bool lost = candidate->alive == 0 && std::any_of(candidate->args.begin(), candidate->args.end(), [&](auto& arg) {
+      return !arg.shape_only && is_root(value(arg.value)) && !value(arg.value).held;
+    });
+    lost ? drop_op(id) : static_cast<void>(++surviving_ops_);
+  }
+}
+
+void Tape::close() {
+  begin_event();
+  measure();
+  closed_ = true;
+  ids_.clear();
+  for (OpId id = 0; id < next_op(); ++id) {
+    if (find_op(id) && op(id).alive == 0) drop_op(id);
+  }
+  for (size_t v = 0; v < values_.size(); ++v) {
+    if (values_[v].alive == 0) let_go(static_cast<ValueId>(v));
+  }
+}
+
+void Tape::secure_dependents(ValueId root) {
+  if (value(root).alive == 0) return;
+  std::vector<char> depends(values_.size());
+  depends[static_cast<size_t>(root)] = 1;
+  for (const auto& candidate : ops_) {
+    if (!candidate) continue;
+    const bool reads = std::any_of(candidate->args.begin(), candidate->args.end(), [&](const TensorArg& arg) {
+      return !arg.shape_only && depends[static_cast<size_t>(arg.value)];
+    });
+    if (!reads) continue;
+    for_each_output(*candidate, [&](ValueId v) { depends[static_cast<size_t>(v)] = !Alive::is_source(value(v)); });
+  }
+  const std::vector<Handle*> handles = handles_;
+  for (Handle* const handle : handles) {
+    const ValueId v = handle->value();
+    if (depends[static_cast<size_t>(v)] && !value(v).held) hold_rebuilt(v);
+  }
+}
+
+void Tape::add_handle(Handle& handle) {
+  handle.set_position(handles_.size());
+  handles_.push_back(&handle);
+  change_need<Alive>(*this, handle.value(), 1);
+  if (!rounds_.empty()) change_need<Pending>(*this, handle.value(), static_cast<int32_t>(rounds_.size()));
+}
+
+void Tape::remove_handle(Handle& handle) {
+  handles_.back()->set_position(handle.position());
+  std::swap(handles_[handle.position()], handles_.back());
+  handles_.pop_back();
+  int32_t owed = 0;
+  for (const uint64_t round : rounds_) owed += !handle.consumed_in(round);
+  if (owed > 0) change_need<Pending>(*this, handle.value(), -owed);
+  change_need<Alive>(*this, handle.value(), -1);
+}
+
+void Tape::join_round(uint64_t round) {
+  if (round == 0 || std::find(rounds_.begin(), rounds_.end(), round) != rounds_.end()) return;
+  rounds_.push_back(round);
+  for (Handle* const handle : handles_) change_need<Pending>(*this, handle->value(), 1);
+  remember_round(weak_from_this());
+}
+
+void Tape::end_round(uint64_t round) {
+  const auto joined = std::find(rounds_.begin(), rounds_.end(), round);
+  if (joined == rounds_.end()) return;
+  for (Handle* const handle : handles_) {
+    if (!handle->forget_round(round)) change_need<Pending>(*this, handle->value(), -1);
+  }
+  rounds_.erase(joined);
+  if (rounds_.empty()) {
+    for (const ValueId cut : cuts) value(cut).segment_start = false;
+  }
+}
+
+c10::Storage Tape::living_storage(ValueId id) {
+  const Value& v = value(id);
+  StorageRecord& record = storage(v.storage);
+  if (record.current != id || current_version(record.version) != record.expected) return {};
+  auto alive = record.pin.lock();
+  return alive ? c10::Storage(std::move(alive)) : c10::Storage();
+}
+
+c10::Storage Tape::content(ValueId id, const Op* wanted_by) {
+  const Value& v = value(id);
+  if (v.rebuilt) return v.rebuilt;
+  if (v.held && v.held.unsafeGetStorageImpl() != storage(v.storage).pin._unsafe_get_target()) return v.held;
+  if (c10::Storage living = living_storage(id)) return living;
+  if (!is_root(v) && !v.held) return {};
+  throw UsageError("[backward] op '" + (wanted_by ? wanted_by->name() : std::string("?")) +
+                   "': a tensor it read was changed in place after forward, so its result cannot be rebuilt. Change "
+                   "such tensors after backward, or change a clone.");
+}
+
+int64_t Tape::bytes() const {
+  size_t total = sizeof(*this) + values_.capacity() * sizeof(Value) + handles_.size() * (sizeof(Handle) + sizeof(void*));
+  total += storages_.capacity() * sizeof(StorageRecord) + storages_.size() * sizeof(c10::StorageImpl);
+  total += ids_.size() * (sizeof(void*) * 3 + sizeof(StorageId)) + ids_.bucket_count() * sizeof(void*);
+  total += ops_.capacity() * sizeof(void*);
+  for (const auto& op : ops_) {
+    if (!op) continue;
+    total += sizeof(Op) + op->args.capacity() * sizeof(TensorArg) + op->stack.capacity() * sizeof(c10::IValue) +
+             op->lists.capacity() * sizeof(ListArg) + op->fresh.capacity() * sizeof(FreshOutput);
+    if (op->generator.defined()) total += generator_bytes();
+  }
+  return static_cast<int64_t>(total);
+}
+
+void Tape::measure() {
+  const int64_t now = bytes();
+  for (const Account& account : accounts) raise(account, &Counters::tape_bytes, now);
+}
+
+}  // namespace retrace

@@ -1,0 +1,224 @@
+// The tape: what was computed, from what, and who still needs it.
+//
+// SSA over storages. A value is one content of one storage; an operator that writes in place makes a new value of the
+// same storage, a view makes none. An op refers to values by id and to nothing that keeps an activation alive.
+//
+// Two counts say who needs what, and all memory follows from them (see demand.h):
+//   alive    by handles autograd still holds: what must stay possible to rebuild. At 0 the tape lets go of a value.
+//   pending  by unpacks the running backwards still owe: what is worth holding now. At 0 a rebuilt value is freed.
+//
+// One lock per tape; replay runs under it. Nothing here throws away content that could not be had again.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/Storage.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "tape/counters.h"
+#include "tape/geometry.h"
+#include "tape/operators.h"
+
+namespace retrace {
+
+using ValueId = int32_t;
+using OpId = int32_t;
+using StorageId = int32_t;
+inline constexpr int32_t kNone = -1;
+
+class Handle;
+
+// An operator's tensor argument: which content it saw, and through which view.
+struct TensorArg {
+  ValueId value = kNone;
+  ValueId becomes = kNone;  // the value it is after the operator wrote it in place
+  int32_t slot = 0;         // position on the operator's stack
+  int32_t element = kNone;  // position in a tensor list, or none
+  bool shape_only = false;  // the operator does not look at the content
+  Geometry geometry;
+};
+
+struct ListArg {
+  int32_t slot = 0;
+  int32_t size = 0;
+  bool optionals = false;
+};
+
+struct FreshOutput {
+  int32_t position = 0;  // among the tensors the operator returned, lists flattened
+  ValueId value = kNone;
+};
+
+// One recorded operator: enough to run it again.
+struct Op {
+  explicit Op(const c10::OperatorHandle& h, const OpTraits& t) : handle(h), traits(&t) {}
+
+  c10::OperatorHandle handle;
+  const OpTraits* traits;
+  c10::DispatchKeySet keys;                // what the dispatcher was to go on with
+  c10::impl::LocalDispatchKeySet thread_keys{c10::impl::PODLocalDispatchKeySet{}};
+  at::ScalarType autocast_dtype = at::kFloat;
+  std::vector<c10::IValue> stack;          // arguments, tensors blanked
+  std::vector<TensorArg> args;
+  std::vector<ListArg> lists;
+  std::vector<FreshOutput> fresh;
+  at::Generator generator;                 // in the state it was drawn from; undefined if it was not
+  float seconds = 0;
+  Account account;
+
+  int32_t alive = 0;
+  int32_t pending = 0;
+  uint32_t visited = 0;  // the last replay that planned it
+
+  std::string name() const { return traits->name.name; }
+};
+
+// One content of one storage.
+struct Value {
+  StorageId storage = kNone;
+  OpId producer = kNone;     // none: a root. It cannot be rebuilt, only held
+  OpId born = kNone;         // how many ops had been recorded: orders values in time, roots included
+  int64_t bytes = 0;
+  bool foreign = false;      // came from outside: a parameter, an input, a buffer
+  bool keep = false;         // the policy wants it held, and every later content of its storage with it
+  bool consumed = false;     // an op on the tape reads it
+  bool held_copy = false;    // `held` is our own copy, so nobody else can change it
+  bool segment_start = false;  // a rebuild in segments stopped here
+  bool unwritten = false;    // part of it is memory that no recorded operator has written
+  int64_t written_begin = 0, written_end = 0;  // the part that was, while `unwritten`
+
+  c10::Storage held;         // strong while alive: roots, kept values, cut vertices
+  c10::Storage rebuilt;      // strong while pending
+  int32_t alive = 0;
+  int32_t pending = 0;
+  int32_t uses = 0;          // within the running replay
+  int32_t holders = 0;       // of its bytes, for the books: `held` and handles
+};
+
+struct StorageRecord {
+  c10::weak_intrusive_ptr<c10::StorageImpl> pin;  // so that its address is never mistaken for its successor's
+  ValueId current = kNone;
+  c10::VariableVersion version;
+  uint32_t expected = 0;  // what `version` says while nobody wrote behind our back
+};
+
+class Tape : public std::enable_shared_from_this<Tape> {
+ public:
+  explicit Tape(bool tags_weights) : tags_weights_(tags_weights) {}
+
+  // Locks the tape; what was let go of meanwhile is destroyed after unlocking, since it may run foreign deleters.
+  class Lock {
+   public:
+    explicit Lock(Tape& tape);
+    ~Lock();
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    Tape& tape_;
+  };
+
+  // -- Recording; the lock is held by the caller of everything below --
+
+  // Every event begins here: learns the versions in-place operators left, and tidies up after a backward.
+  void begin_event();
+
+  // The current value of a tensor's storage; a storage not seen before is foreign.
+  ValueId value_of(const at::Tensor& tensor);
+  ValueId find(const at::Tensor& tensor) const;  // none if not seen before
+
+  // A new content for a storage: fresh, or written over the current one.
+  ValueId add_fresh(const at::Tensor& tensor, OpId producer);
+  ValueId add_written(const at::Tensor& tensor, OpId producer);
+  OpId next_op() const { return static_cast<OpId>(ops_.size()); }
+  void append(std::unique_ptr<Op> op);
+
+  // A storage that replay made for `value` is that value, for operators recorded during a backward.
+  void alias(const c10::Storage& storage, const c10::VariableVersion& version, ValueId value);
+
+  void make_root(ValueId value);  // its recipe can no longer be trusted
+  void hold(ValueId value, const c10::Storage& storage);
+  void hold_copy(ValueId value, c10::Storage copy);
+  void let_go(ValueId value);
+  // A handle keeps a tensor over this value's storage alive; so it counts as kept.
+  void add_holder(ValueId value, const c10::Storage& storage);
+  void remove_holder(ValueId value, const c10::Storage& storage);
+  // The content is about to be overwritten: let go of it, and expect it from its producer, if it has one, from now on.
+  void lose(ValueId value);
+  // `value` is a root about to be overwritten and too large to copy: whatever needs it is rebuilt now and held.
+  void secure_dependents(ValueId value);
+
+  // Drops ops that nothing can ask for any more.
+  void collect();
+  // Recording has ended: what no handle needs is dropped at once.
+  void close();
+
+  // -- Handles --
+  void add_handle(Handle& handle);
+  void remove_handle(Handle& handle);
+
+  // -- Backward --
+  at::Tensor unpack(Handle& handle);
+  void end_round(uint64_t round);
+
+  // -- Content --
+  // The storage that holds a value now, without computing anything; null if none does. Throws UsageError if a held one
+  // was changed by somebody else.
+  c10::Storage content(ValueId value, const Op* wanted_by);
+  bool is_root(const Value& v) const { return v.producer == kNone; }
+
+  Value& value(ValueId id) { return values_[static_cast<size_t>(id)]; }
+  const Value& value(ValueId id) const { return values_[static_cast<size_t>(id)]; }
+  Op& op(OpId id) { return *ops_[static_cast<size_t>(id)]; }
+  Op* find_op(OpId id) { return id == kNone ? nullptr : ops_[static_cast<size_t>(id)].get(); }
+  StorageRecord& storage(StorageId id) { return storages_[static_cast<size_t>(id)]; }
+
+  int64_t bytes() const;  // of the tape itself
+  void note_kept(int64_t delta);
+  void measure();         // tells the accounts how large the tape is
+  bool closed() const { return closed_; }
+  bool tags_weights() const { return tags_weights_; }
+
+  std::vector<Account> accounts;             // everyone who recorded here
+  std::vector<ValueId> cuts;                 // cut vertices in order, if long rebuilds go in segments
+
+  // Frees content whose count has reached 0. Called by demand.h.
+  void nobody_alive(ValueId value);
+  void nobody_pending(ValueId value);
+
+ private:
+  friend class Replay;
+
+  StorageId storage_of(const at::Tensor& tensor);
+  ValueId add_value(StorageId storage, OpId producer, int64_t bytes);
+  c10::Storage living_storage(ValueId id);
+  void hold_rebuilt(ValueId id);
+  void join_round(uint64_t round);
+  void drop_op(OpId id);
+
+  std::recursive_mutex mutex_;
+  int lock_depth_ = 0;
+  std::vector<c10::Storage> trash_;
+
+  std::vector<std::unique_ptr<Op>> ops_;
+  std::vector<Value> values_;
+  std::vector<StorageRecord> storages_;
+  std::unordered_map<const c10::StorageImpl*, StorageId> ids_;
+  std::vector<StorageId> unsettled_;  // written in place by the last op: their version is counted only afterwards
+  std::vector<Handle*> handles_;
+  std::vector<uint64_t> rounds_;      // backwards that have unpacked here and not ended
+  size_t since_collect_ = 0;          // ops appended
+  size_t surviving_ops_ = 0;          // of the last collect(), so that collecting stays cheap
+  bool dirty_ = false;                // a backward let go of values while recording is open
+  bool closed_ = false;
+  const bool tags_weights_;
+  uint32_t replays_ = 0;
+  int64_t kept_bytes_ = 0;
+};
+
+}  // namespace retrace

@@ -1,0 +1,79 @@
+#include "check.h"
+
+#include <retrace/memory.h>
+#include <retrace/stats.h>
+
+#include "generate.h"
+#include "machine.h"
+#include "session/testing.h"
+
+namespace retrace::random {
+
+namespace {
+
+bool is_gradient(const Observation& o) { return o.what.rfind("gradient", 0) == 0 && !o.content.empty(); }
+
+Outcome run_and_count_bytes(const Program& program) {
+  const int64_t before = memory::live_bytes();
+  Outcome outcome;
+  {
+    const auto scopes = retrace_scopes();
+    outcome = Machine(program, *scopes).run();
+  }
+  outcome.leaked_bytes = memory::live_bytes() - before;
+  return outcome;
+}
+
+void add_to(Tally& tally, const Program& program, const Outcome& outcome, const Comparison& result, const Stats& before) {
+  const Stats after = stats();
+  tally.programs++;
+  tally.different += result.verdict == Verdict::different;
+  tally.raised += result.verdict == Verdict::both_raised;
+  tally.refused += result.verdict == Verdict::refused;
+  tally.with_replay += after.ops_replayed > before.ops_replayed;
+  tally.with_scopes += after.steps > before.steps;
+  tally.statements += static_cast<int64_t>(program.statements.size());
+  tally.gradients += std::count_if(outcome.observations.begin(), outcome.observations.end(), is_gradient);
+  tally.ops_recorded += after.ops_recorded - before.ops_recorded;
+  tally.ops_replayed += after.ops_replayed - before.ops_replayed;
+  tally.saved_tensors += after.saved_tensors - before.saved_tensors;
+  tally.dropped_tensors += after.dropped_tensors - before.dropped_tensors;
+  tally.values_verified += after.values_verified - before.values_verified;
+}
+
+}  // namespace
+
+Outcome run_retrace(const Program& program) {
+  Outcome outcome = run_and_count_bytes(program);
+  // LibTorch allocates a few things once per process, the first time they are needed. A leak repeats.
+  if (outcome.leaked_bytes != 0) outcome = run_and_count_bytes(program);
+  return outcome;
+}
+
+Comparison check(const Program& program, Against against, Tally* tally) {
+  const Outcome plain = run_plain(program);
+  const Stats before = stats();
+  const Outcome other = against == Against::plain ? run_plain(program) : run_retrace(program);
+  const Comparison result = compare(plain, other);
+  if (tally != nullptr) add_to(*tally, program, other, result, before);
+  return result;
+}
+
+bool perturb_a_gradient(Outcome& outcome, uint64_t choice) {
+  std::vector<Observation*> gradients;
+  for (Observation& o : outcome.observations) {
+    if (is_gradient(o)) gradients.push_back(&o);
+  }
+  if (gradients.empty()) return false;
+  std::string& bytes = gradients[choice % gradients.size()]->content;
+  bytes[choice / 7 % bytes.size()] ^= static_cast<char>(1 << choice % 8);
+  return true;
+}
+
+void become_hostile() {
+  memory::set_poison(true);
+  detail::set_verify_everything(true);
+  detail::set_recompute_everything(true);
+}
+
+}  // namespace retrace::random

@@ -1,0 +1,21 @@
+// Makes programs. The same seed gives the same program, on every run.
+#pragma once
+
+#include <cstdint>
+
+#include "machine.h"
+#include "program.h"
+
+namespace retrace::random {
+
+// A few in a hundred raise an error when run plain, on purpose; all others run to their end.
+Program generate(uint64_t seed);
+
+// The program's outcome without Retrace.
+Outcome run_plain(const Program& program);
+
+// Takes out the writes that make a plain run raise (a saved tensor changed before backward), and only those; frees no
+// graph that is needed again. False if the program raises for another reason; it is then unchanged.
+bool mend(Program& program);
+
+}  // namespace retrace::random

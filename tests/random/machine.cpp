@@ -1,0 +1,204 @@
+#include "machine.h"
+
+#include <cxxabi.h>
+
+#include <stdexcept>
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <retrace/errors.h>
+
+namespace retrace::random {
+
+using torch::Tensor;
+
+namespace {
+
+std::string type_name(const std::exception& error) {
+  int status = 0;
+  char* name = abi::__cxa_demangle(typeid(error).name(), nullptr, nullptr, &status);
+  std::string text = name ? name : typeid(error).name();
+  std::free(name);
+  return text;
+}
+
+Thrown thrown_at(size_t statement, const std::exception& error) {
+  const std::string message = error.what();
+  return {static_cast<int>(statement), type_name(error), message.substr(0, message.find('\n')),
+          dynamic_cast<const retrace::UsageError*>(&error) != nullptr};
+}
+
+class PlainScopes : public Scopes {
+ public:
+  Results region(const Statement&, const Body& body, Results inputs) override { return body(std::move(inputs)); }
+  void step(const Statement&, const std::function<void()>& body) override { body(); }
+};
+
+// So that leaving a scope by an exception is noted too.
+struct ScopeNote {
+  OutsideWrites& writes;
+  explicit ScopeNote(OutsideWrites& w) : writes(w) { writes.enter_scope(); }
+  ~ScopeNote() { writes.leave_scope(); }
+};
+
+}  // namespace
+
+std::unique_ptr<Scopes> plain_scopes() { return std::make_unique<PlainScopes>(); }
+
+Machine::Machine(const Program& program, Scopes& scopes)
+    : program_(program),
+      scopes_(scopes),
+      last_uses_(last_uses(program)),
+      values_(static_cast<size_t>(program.values)),
+      generator_(at::detail::createCPUGenerator(program.seed + 1)) {}
+
+Outcome Machine::run() {
+  Outcome outcome;
+  torch::manual_seed(program_.seed);
+  try {
+    run_block(0, program_.statements.size());
+  } catch (const std::exception& error) {
+    outcome.thrown = thrown_at(position_, error);
+  }
+  observe_end(outcome);
+  outcome.outside_write = outside_writes_.happened();
+  return outcome;
+}
+
+void Machine::run_block(size_t begin, size_t end) {
+  for (size_t i = begin; i < end; ++i) {
+    position_ = i;
+    if (opens_scope(program_.statements[i])) {
+      const size_t close = std::min(matching_end(program_, i), end);
+      run_scope(i, close);
+      i = close;
+    } else if (!closes_scope(program_.statements[i])) {
+      run_statement(i);
+    }
+  }
+}
+
+void Machine::run_scope(size_t begin, size_t end) {
+  const Statement& scope = program_.statements[begin];
+  if (scope.op == "region") {
+    run_region(begin, end);
+  } else if (scope.op == "step") {
+    const ScopeNote note(outside_writes_);
+    scopes_.step(scope, [&] { run_block(begin + 1, end); });
+  } else {
+    torch::AutoGradMode mode(scope.op == "enable_grad");
+    run_block(begin + 1, end);
+  }
+}
+
+void Machine::run_region(size_t begin, size_t end) {
+  const ScopeNote note(outside_writes_);
+  const auto inputs = inputs_of(begin, end);
+  const auto results = results_of(begin, end);
+  const auto body = [&](Results arguments) {
+    put(inputs, std::move(arguments));
+    run_block(begin + 1, end);
+    return take(results);
+  };
+  put(results, scopes_.region(program_.statements[begin], body, take(inputs)));
+}
+
+void Machine::run_statement(size_t index) {
+  const Statement& statement = program_.statements[index];
+  Results results = execute(statement);
+  if (results.size() != statement.out.size()) throw std::logic_error("the number of results is not what it was");
+  for (const Tensor& result : results) outside_writes_.defined(result);
+  put(statement.out, std::move(results));
+  drop_dead(statement.in, index);
+  drop_dead(statement.out, index);
+}
+
+Results Machine::execute(const Statement& statement) {
+  if (statement.op == "leaf") {
+    Tensor leaf = make_leaf(statement);
+    leaves_.emplace_back(statement.out.at(0), leaf);
+    if (leaf.requires_grad()) trainable_.push_back(leaf);
+    return {leaf};
+  }
+  const Operator* op = find_operator(statement.op);
+  if (op == nullptr) throw std::logic_error("no operator " + statement.op);
+  Call call{statement, {}, generator_, &trainable_};
+  std::vector<int64_t> versions;
+  for (const int v : statement.in) {
+    const Tensor& operand = values_[static_cast<size_t>(v)];
+    if (!operand.defined()) throw std::logic_error("v" + std::to_string(v) + " is not there");
+    call.in.push_back(operand);
+    versions.push_back(operand._version());
+    outside_writes_.read(operand);
+  }
+  std::vector<int64_t> leaf_versions;
+  for (const Tensor& leaf : trainable_) leaf_versions.push_back(leaf._version());
+  Results results = op->run(call);
+  note_writes(call.in, versions);
+  note_writes(trainable_, leaf_versions);
+  return results;
+}
+
+void Machine::note_writes(const std::vector<Tensor>& operands, const std::vector<int64_t>& versions) {
+  for (size_t k = 0; k < operands.size(); ++k) {
+    if (operands[k]._version() != versions[k]) outside_writes_.written(operands[k]);
+  }
+}
+
+void Machine::drop_dead(const std::vector<int>& mentioned, size_t index) {
+  for (const int v : mentioned) {
+    Tensor& value = values_[static_cast<size_t>(v)];
+    if (is_held(v) || last_uses_[static_cast<size_t>(v)] != static_cast<int>(index) || !value.defined()) continue;
+    observations_.push_back(observe(static_cast<int>(index), "v" + std::to_string(v), value));
+    value.reset();
+  }
+}
+
+void Machine::observe_end(Outcome& outcome) {
+  outcome.observations = std::move(observations_);
+  const int end = outcome.thrown ? outcome.thrown->statement : static_cast<int>(program_.statements.size());
+  const auto see = [&](const std::string& what, const Tensor& t) { outcome.observations.push_back(observe(end, what, t)); };
+  for (const auto& [v, leaf] : leaves_) {
+    see("leaf v" + std::to_string(v), leaf);
+    if (leaf.is_leaf()) see("gradient of v" + std::to_string(v), leaf.grad());  // a written buffer may be one no more
+  }
+  for (size_t v = 0; v < values_.size() && !outcome.thrown; ++v) {
+    if (!is_held(static_cast<int>(v))) continue;
+    see("held v" + std::to_string(v), values_[v]);
+    if (values_[v].defined() && values_[v].retains_grad()) see("gradient of held v" + std::to_string(v), values_[v].grad());
+  }
+  see("state of the default generator", at::detail::getDefaultCPUGenerator().get_state());
+  see("state of the program's generator", generator_.get_state());
+}
+
+Results Machine::take(const std::vector<int>& values) {
+  Results tensors;
+  for (const int v : values) tensors.push_back(std::move(values_[static_cast<size_t>(v)]));
+  return tensors;
+}
+
+void Machine::put(const std::vector<int>& values, Results tensors) {
+  for (size_t k = 0; k < values.size(); ++k) values_[static_cast<size_t>(values[k])] = std::move(tensors[k]);
+}
+
+std::vector<int> Machine::inputs_of(size_t begin, size_t end) const {
+  std::set<int> inputs;
+  for (size_t i = begin; i < end; ++i) {
+    for (const int v : program_.statements[i].in) {
+      if (values_[static_cast<size_t>(v)].defined()) inputs.insert(v);
+    }
+  }
+  return {inputs.begin(), inputs.end()};
+}
+
+std::vector<int> Machine::results_of(size_t begin, size_t end) const {
+  std::vector<int> results;
+  for (size_t i = begin; i < end; ++i) {
+    for (const int v : program_.statements[i].out) {
+      if (is_held(v) || last_uses_[static_cast<size_t>(v)] > static_cast<int>(end)) results.push_back(v);
+    }
+  }
+  return results;
+}
+
+}  // namespace retrace::random

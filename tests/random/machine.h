@@ -1,0 +1,61 @@
+// The interpreter: runs a program plain, or with its regions and steps handed to Retrace. Both ways run the same code
+// over the same statements; only the Scopes differ.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include <torch/torch.h>
+
+#include "operators.h"
+#include "outcome.h"
+#include "outside_writes.h"
+#include "program.h"
+
+namespace retrace::random {
+
+class Scopes {
+ public:
+  using Body = std::function<Results(Results)>;
+  virtual ~Scopes() = default;
+  virtual Results region(const Statement& scope, const Body& body, Results inputs) = 0;
+  virtual void step(const Statement& scope, const std::function<void()>& body) = 0;
+};
+
+std::unique_ptr<Scopes> plain_scopes();    // regions and steps are nothing
+std::unique_ptr<Scopes> retrace_scopes();  // the real ones
+
+class Machine {
+ public:
+  Machine(const Program& program, Scopes& scopes);
+  Outcome run();
+
+ private:
+  void run_block(size_t begin, size_t end);
+  void run_scope(size_t begin, size_t end);
+  void run_region(size_t begin, size_t end);
+  void run_statement(size_t index);
+  Results execute(const Statement& statement);
+  void note_writes(const std::vector<torch::Tensor>& operands, const std::vector<int64_t>& versions);
+  void drop_dead(const std::vector<int>& mentioned, size_t index);
+  void observe_end(Outcome& outcome);
+  Results take(const std::vector<int>& values);
+  void put(const std::vector<int>& values, Results tensors);
+  std::vector<int> inputs_of(size_t begin, size_t end) const;
+  std::vector<int> results_of(size_t begin, size_t end) const;
+  bool is_held(int value) const { return program_.held.count(value) != 0; }
+
+  const Program& program_;
+  Scopes& scopes_;
+  std::vector<int> last_uses_;
+  std::vector<torch::Tensor> values_;
+  std::vector<std::pair<int, torch::Tensor>> leaves_;  // with their value numbers; alive until the end
+  std::vector<torch::Tensor> trainable_;
+  at::Generator generator_;
+  OutsideWrites outside_writes_;
+  std::vector<Observation> observations_;
+  size_t position_ = 0;
+};
+
+}  // namespace retrace::random

@@ -1,0 +1,159 @@
+// random_programs: makes random programs and compares Retrace with plain LibTorch, bit for bit.
+//
+//   random_programs --seed 7 --count 500       seeds 7 .. 506; each program depends on its own seed alone
+//   random_programs --seed 123 --count 1       one again
+//   random_programs --program-seed 123         print it
+//   --hostile      memory poisoned, everything recomputed and verified (also: RETRACE_HOSTILE=1)
+//   --plain-only   plain against plain: are the programs deterministic?
+//   --self-check   turn over one bit of one gradient per program: every one must be found
+//   --verbose      print every seed before it runs
+// Ends with "N programs, M mismatches"; exit code 1 if M is not 0.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include <unistd.h>
+
+#include <c10/util/Logging.h>
+#include <torch/torch.h>
+
+#include "check.h"
+#include "generate.h"
+#include "shrink.h"
+
+namespace {
+
+using namespace retrace::random;
+
+struct Arguments {
+  uint64_t seed = 0;
+  int64_t count = 100;
+  int64_t most_printed = 3;
+  bool hostile = false;
+  bool verbose = false;
+  bool plain_only = false;
+  bool self_check = false;
+  bool print_only = false;
+};
+
+volatile uint64_t current_seed = 0;
+
+// A crash or a time-out must still say which program it was.
+extern "C" void report_signal(int signal) {
+  char text[96];
+  const int n = std::snprintf(text, sizeof text, "\nsignal %d in the program of seed %llu\n", signal,
+                              static_cast<unsigned long long>(current_seed));
+  if (write(2, text, static_cast<size_t>(n)) < 0) _exit(3);
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+int usage(const char* wrong) {
+  std::fprintf(stderr, "random_programs: %s; see the head of tests/random/main.cpp\n", wrong);
+  return 2;
+}
+
+// False if a word is not understood; it is then in `wrong`.
+bool parse(int argc, char** argv, Arguments& arguments, std::string& wrong) {
+  for (int k = 1; k < argc; ++k) {
+    const std::string word = argv[k];
+    const auto flag = [&](const char* name, bool& target) { return word == name && (target = true); };
+    if (flag("--hostile", arguments.hostile) || flag("--verbose", arguments.verbose) ||
+        flag("--plain-only", arguments.plain_only) || flag("--self-check", arguments.self_check)) {
+      continue;
+    }
+    wrong = word;
+    if (k + 1 >= argc) return false;
+    char* end = nullptr;
+    const unsigned long long number = std::strtoull(argv[++k], &end, 10);
+    if (*end != '\0' || end == argv[k]) return false;
+    if (word == "--seed" || word == "--program-seed") arguments.seed = number;
+    else if (word == "--count") arguments.count = static_cast<int64_t>(number);
+    else if (word == "--failures") arguments.most_printed = static_cast<int64_t>(number);
+    else return false;
+    arguments.print_only = arguments.print_only || word == "--program-seed";
+  }
+  return true;
+}
+
+void report(const Program& program, const Comparison& result, Against against) {
+  std::printf("\nmismatch in the program of seed %llu: %s\n", static_cast<unsigned long long>(program.seed), result.text.c_str());
+  const Program small = shrink(program, [&](const Program& p) { return check(p, against).verdict == Verdict::different; });
+  std::printf("shrunk to: %s\n  %s\n", to_text(small).c_str(), check(small, against).text.c_str());
+  std::fflush(stdout);
+}
+
+// Counts programs whose perturbed gradient went unnoticed.
+int64_t self_check(const Arguments& arguments) {
+  int64_t missed = 0;
+  int64_t perturbed = 0;
+  for (int64_t k = 0; k < arguments.count; ++k) {
+    const uint64_t seed = arguments.seed + static_cast<uint64_t>(k);
+    const Program program = generate(seed);
+    const Outcome plain = run_plain(program);
+    Outcome wrong = run_retrace(program);
+    if (plain.thrown || wrong.thrown || !perturb_a_gradient(wrong, seed)) continue;
+    ++perturbed;
+    missed += compare(plain, wrong).verdict != Verdict::different;
+  }
+  std::printf("%lld programs with one bit of one gradient turned over, %lld not noticed\n",
+              static_cast<long long>(perturbed), static_cast<long long>(missed));
+  return perturbed == 0 ? 1 : missed;
+}
+
+void print_tally(const Tally& t) {
+  const auto share = [&](int64_t part) { return 100.0 * static_cast<double>(part) / static_cast<double>(std::max<int64_t>(t.programs, 1)); };
+  std::printf("%.1f statements per program, %lld leaf gradients compared\n",
+              static_cast<double>(t.statements) / static_cast<double>(std::max<int64_t>(t.programs, 1)),
+              static_cast<long long>(t.gradients));
+  std::printf("with a region or step %.1f %%, with replay %.1f %%, raised in both %.1f %%, refused an outside write %.1f %%\n",
+              share(t.with_scopes), share(t.with_replay), share(t.raised), share(t.refused));
+  std::printf("operators recorded %lld, replayed %lld; tensors saved %lld, dropped %lld; values verified %lld\n",
+              static_cast<long long>(t.ops_recorded), static_cast<long long>(t.ops_replayed),
+              static_cast<long long>(t.saved_tensors), static_cast<long long>(t.dropped_tensors),
+              static_cast<long long>(t.values_verified));
+}
+
+int64_t run_all(const Arguments& arguments) {
+  const bool terminal = isatty(STDOUT_FILENO) != 0;
+  const Against against = arguments.plain_only ? Against::plain : Against::retrace;
+  Tally tally;
+  for (int64_t k = 0; k < arguments.count; ++k) {
+    current_seed = arguments.seed + static_cast<uint64_t>(k);
+    if (arguments.verbose) std::printf("seed %llu\n", static_cast<unsigned long long>(current_seed));
+    const Program program = generate(current_seed);
+    const Comparison result = check(program, against, &tally);
+    if (result.verdict == Verdict::different && tally.different <= arguments.most_printed) report(program, result, against);
+    if (terminal && k % 50 == 49) {
+      std::printf("\r%lld of %lld, %lld mismatches ", static_cast<long long>(k + 1), static_cast<long long>(arguments.count),
+                  static_cast<long long>(tally.different));
+      std::fflush(stdout);
+    }
+  }
+  if (terminal) std::printf("\r");
+  print_tally(tally);
+  std::printf("%lld programs, %lld mismatches\n", static_cast<long long>(tally.programs), static_cast<long long>(tally.different));
+  return tally.different;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  std::string wrong;
+  if (!parse(argc, argv, arguments, wrong)) return usage(("'" + wrong + "' is not understood").c_str());
+  for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGTERM}) std::signal(signal, report_signal);
+  torch::set_num_threads(1);  // sums must be added in the same order every time
+  // Making a program throws and catches many errors; a symbolised backtrace for each would take most of the time.
+  c10::SetStackTraceFetcher([] { return std::string(); });
+  if (arguments.print_only) {
+    std::printf("%s", to_text(generate(arguments.seed)).c_str());
+    return 0;
+  }
+  const char* hostile = std::getenv("RETRACE_HOSTILE");
+  if (arguments.hostile || (hostile != nullptr && std::strcmp(hostile, "1") == 0)) become_hostile();
+  const int64_t failures = arguments.self_check ? self_check(arguments) : run_all(arguments);
+  return failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,54 @@
+// Autograd refuses a backward whose saved tensors were written. Random in-place statements hit that often; this keeps as
+// many of them as plain autograd allows.
+#include "generate.h"
+#include "operators.h"
+
+namespace retrace::random {
+
+namespace {
+
+bool runs(const Program& program) { return !run_plain(program).thrown; }
+
+bool frees_graph(const Statement& s) { return s.op == "backward" && s.ints.at(0) == 0; }
+
+bool risky(const Statement& s) {
+  const Operator* op = find_operator(s.op);
+  return frees_graph(s) || s.op == "update" || (op != nullptr && op->effect == Effect::writes);
+}
+
+// The program with only the risky statements that are allowed. A backward that would free its graph retains it instead.
+Program with_allowed(const Program& program, const std::vector<bool>& allowed) {
+  Program tame = program;
+  tame.statements.clear();
+  for (size_t i = 0; i < program.statements.size(); ++i) {
+    Statement s = program.statements[i];
+    if (risky(s) && !allowed[i]) {
+      if (!frees_graph(s)) continue;
+      s.ints[0] = 1;
+    }
+    tame.statements.push_back(std::move(s));
+  }
+  return tame;
+}
+
+}  // namespace
+
+Outcome run_plain(const Program& program) {
+  const auto scopes = plain_scopes();
+  return Machine(program, *scopes).run();
+}
+
+bool mend(Program& program) {
+  if (runs(program)) return true;
+  std::vector<bool> allowed(program.statements.size(), false);
+  if (!runs(with_allowed(program, allowed))) return false;
+  for (size_t i = 0; i < program.statements.size(); ++i) {
+    if (!risky(program.statements[i])) continue;
+    allowed[i] = true;
+    if (!runs(with_allowed(program, allowed))) allowed[i] = false;
+  }
+  program = with_allowed(program, allowed);
+  return true;
+}
+
+}  // namespace retrace::random

@@ -1,0 +1,53 @@
+// What a run of a program showed, and whether two runs showed the same. Holds bytes, never tensors: an outcome must not
+// keep alive what the run itself let go.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <torch/torch.h>
+
+namespace retrace::random {
+
+// One thing seen at one point of the program. `content` is compared bit for bit.
+struct Observation {
+  int statement = 0;     // where it was seen; the number of statements for what is seen at the end
+  std::string what;      // "value 7", "gradient of v2", "default generator"
+  std::string metadata;  // type, sizes, strides, requires_grad, version
+  std::string content;   // elements in logical order
+};
+
+struct Thrown {
+  int statement = 0;
+  std::string type;
+  std::string message;   // first line
+  bool usage_error = false;  // Retrace's own: the caller changed something
+};
+
+struct Outcome {
+  std::vector<Observation> observations;
+  std::optional<Thrown> thrown;
+  int64_t leaked_bytes = 0;      // live at the end, with everything dropped, beyond what was live at the start
+  bool outside_write = false;    // something a scope read was written later outside of it (outside_writes.h)
+};
+
+// Reads the memory directly: looking must not run operators, or the recorder would see them.
+Observation observe(int statement, std::string what, const torch::Tensor& tensor);
+
+enum class Verdict {
+  same,
+  both_raised,        // at the same statement, the same type
+  refused,            // Retrace alone raised UsageError, and something it needed had been changed behind its back
+  different,
+};
+
+struct Comparison {
+  Verdict verdict = Verdict::same;
+  std::string text;  // of the first difference
+};
+
+Comparison compare(const Outcome& plain, const Outcome& retrace);
+
+}  // namespace retrace::random

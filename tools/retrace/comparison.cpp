@@ -1,0 +1,141 @@
+#include "comparison.h"
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <memory>
+
+#include <ATen/Context.h>
+
+#include <retrace/memory.h>
+#include <retrace/stats.h>
+
+#include "progress.h"
+#include "runner.h"
+#include "snapshot.h"
+
+namespace retrace::cli {
+
+namespace {
+
+constexpr uint64_t kStepSeed = 7;  // every step of every policy draws the same dropout masks
+
+struct Contender {
+  Runner runner;
+  Measurement seen;
+};
+
+// As the peers do: gradients are gone before the step, so that those the step makes count in its peak.
+void prepare(const models::Model& model) {
+  for (const at::Tensor& parameter : model.parameters) parameter.mutable_grad().reset();
+  at::manual_seed(kStepSeed);
+}
+
+// One step, with everything it took written into the contender's measurement. Bytes and counts are the same every time;
+// should they ever not be, the largest is what a machine would have had to have.
+StepResult measure(const models::Model& model, Contender& contender) {
+  prepare(model);
+  const int64_t base_bytes = memory::live_bytes();
+  memory::reset_peak();
+  const Stats before = stats();
+  const auto begin = std::chrono::steady_clock::now();
+  StepResult result = contender.runner.step(model);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  const Stats after = stats();
+  Measurement& seen = contender.seen;
+  seen.seconds.push_back(taken.count());
+  seen.replay_seconds.push_back(after.replay_seconds - before.replay_seconds);
+  seen.peak_bytes = std::max(seen.peak_bytes, memory::peak_bytes());
+  seen.step_peak_bytes = std::max(seen.step_peak_bytes, memory::peak_bytes() - base_bytes);
+  seen.activation_bytes = std::max(seen.activation_bytes, memory::activation_peak_bytes());
+  seen.kept_bytes = std::max(seen.kept_bytes, result.turn_bytes - base_bytes);
+  seen.ops_recorded = std::max(seen.ops_recorded, after.ops_recorded - before.ops_recorded);
+  seen.ops_replayed = std::max(seen.ops_replayed, after.ops_replayed - before.ops_replayed);
+  return result;
+}
+
+// Runs every contender once from the same weights, buffers and seed. The first one is the plain run.
+void check(const models::Model& model, std::vector<Contender>& contenders, Progress& progress) {
+  const Snapshot buffers = snapshot_of_buffers(model);
+  Snapshot reference;
+  for (Contender& contender : contenders) {
+    const bool is_reference = &contender == &contenders.front();
+    progress.show(model.name + ": checking " + contender.runner.name());
+    buffers.restore(model.buffers);
+    try {
+      const Snapshot after = snapshot_of_step(model, measure(model, contender));
+      if (is_reference) reference = after;
+      const std::string label = reference.first_difference(after);
+      if (!label.empty()) contender.seen.difference = label + " differs from the plain run";
+    } catch (const std::exception& error) {
+      if (is_reference) throw;
+      contender.seen.difference = std::string("the step failed: ") + error.what();
+    }
+    contender.seen.seconds.clear();
+    contender.seen.replay_seconds.clear();
+    progress.advance();
+  }
+}
+
+// Interleaved, each round beginning with another contender: what slows the machine for a while slows all alike, and
+// none always runs in the wake of the same other one.
+void time_rounds(const models::Model& model, std::vector<Contender*>& contenders, int64_t rounds, Progress& progress) {
+  const size_t count = contenders.size();
+  for (int64_t round = 0; round < rounds; ++round) {
+    for (size_t turn = 0; turn < count; ++turn) {
+      Contender& contender = *contenders[(round + turn) % count];
+      progress.show(model.name + ": round " + std::to_string(round + 1) + " of " + std::to_string(rounds) + ", " +
+                    contender.runner.name());
+      measure(model, contender);
+      progress.advance();
+    }
+  }
+  const std::vector<double>& plain = contenders.front()->seen.seconds;
+  for (Contender* contender : contenders) {
+    for (size_t i = 0; i < plain.size(); ++i) contender->seen.ratios.push_back(contender->seen.seconds[i] / plain[i]);
+  }
+}
+
+std::vector<Contender> make_contenders(const models::Model& model, const std::vector<std::string>& policies) {
+  std::vector<std::string> names = {"plain"};
+  for (const std::string& policy : policies) {
+    if (std::find(names.begin(), names.end(), policy) == names.end()) names.push_back(policy);
+  }
+  std::vector<Contender> contenders;
+  for (const std::string& name : names) {
+    contenders.push_back({Runner(name, model), {}});
+    contenders.back().seen.policy = name;
+  }
+  return contenders;
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+std::vector<Measurement> compare(const models::Model& model, const std::vector<std::string>& policies, int64_t rounds) {
+  std::vector<Contender> contenders = make_contenders(model, policies);
+  const memory::Watch watch(model.parameters);
+  Progress progress(static_cast<int64_t>(contenders.size()) * (rounds + 1));
+  check(model, contenders, progress);
+  std::vector<Contender*> sound;
+  for (Contender& contender : contenders) {
+    if (contender.seen.gradients_identical()) sound.push_back(&contender);
+  }
+  // What verifying held in the check is no part of the figures.
+  for (Contender* contender : sound) {
+    contender->seen = Measurement();
+    contender->seen.policy = contender->runner.name();
+  }
+  time_rounds(model, sound, rounds, progress);
+  std::vector<Measurement> measurements;
+  for (Contender& contender : contenders) measurements.push_back(std::move(contender.seen));
+  return measurements;
+}
+
+}  // namespace retrace::cli

@@ -1,0 +1,33 @@
+// Policies against the plain run, in one process: first whether they compute the same, then what they save and cost.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/models.h"
+
+namespace retrace::cli {
+
+struct Measurement {
+  std::string policy;
+  std::string difference;        // what differed from the plain run, or how the step failed; empty if nothing
+  std::vector<double> seconds;   // one per round; empty if something differed
+  std::vector<double> ratios;    // to the plain step of the same round
+  int64_t peak_bytes = 0;        // all live tensor bytes
+  int64_t step_peak_bytes = 0;   // above what was live when the step began: gradients count, weights do not
+  int64_t activation_bytes = 0;  // the peak of live bytes less weights and gradients
+  int64_t kept_bytes = 0;        // what the forward pass left live for backward
+  int64_t ops_recorded = 0;
+  int64_t ops_replayed = 0;
+  std::vector<double> replay_seconds;  // one per round
+
+  bool gradients_identical() const { return difference.empty(); }
+};
+
+double median(std::vector<double> values);  // of nothing: NaN
+
+// One per policy, the plain run always first. A policy that differs in its check is not timed.
+std::vector<Measurement> compare(const models::Model& model, const std::vector<std::string>& policies, int64_t rounds);
+
+}  // namespace retrace::cli

@@ -1,0 +1,16 @@
+// "Did you mean ...?"
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace retrace::cli {
+
+// "; did you mean 'gpt'?" when a known name is near, else nothing. Near is a heuristic: edits up to a third of the
+// longer name's length.
+std::string did_you_mean(const std::string& name, const std::vector<std::string>& known);
+
+// "a, b, c".
+std::string join(const std::vector<std::string>& names);
+
+}  // namespace retrace::cli

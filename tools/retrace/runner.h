@@ -1,0 +1,46 @@
+// One way to run a training step: plainly, under a Session's policy, or in checkpointed segments.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include <retrace/session.h>
+
+#include "models/models.h"
+
+namespace retrace::cli {
+
+struct StepResult {
+  at::Tensor loss;            // detached
+  at::Tensor input_gradient;  // undefined where the input needs none
+  int64_t turn_bytes = 0;     // live when forward had ended and backward had not begun
+};
+
+// Policies by the names the command line takes: plain, keep_all, recompute_all, every:N, selective,
+// selective:OP,OP..., sequential:N.
+class Runner {
+ public:
+  // Throws BadInput or UsageError, with what to do, if the name means nothing or does not fit the model.
+  Runner(const std::string& policy, const models::Model& model);
+
+  const std::string& name() const { return name_; }
+
+  // Forward and backward. The first step of a Session verifies what it rebuilds; later ones, which are timed, do not.
+  StepResult step(const models::Model& model);
+
+ private:
+  StepResult pass(const models::Model& model) const;
+
+  std::string name_;
+  int64_t segments_ = 0;  // 0: not sequential
+  std::optional<Session> session_;
+};
+
+// What `bench` compares when it is not told.
+std::vector<std::string> default_policies(const models::Model& model);
+
+}  // namespace retrace::cli
