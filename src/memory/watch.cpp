@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "memory/allocator.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 using torch::autograd::AccumulateGrad;
 using torch::autograd::variable_list;
+using NodePtr = decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
 
 // Runs after a leaf's gradient was accumulated, while backward still goes on.
 class TagGradient : public torch::autograd::FunctionPostHook {
@@ -31,7 +33,7 @@ class TagGradient : public torch::autograd::FunctionPostHook {
   AccumulateGrad* node_;  // owns this hook
 };
 
-std::shared_ptr<torch::autograd::Node> tag_leaf(const at::Tensor& leaf) {
+NodePtr tag_leaf(const at::Tensor& leaf) {
   if (!leaf.defined() || !leaf.has_storage()) return nullptr;
   set_owner(leaf.storage(), Owner::weights);
   const at::Tensor& gradient = leaf.grad();
@@ -40,6 +42,8 @@ std::shared_ptr<torch::autograd::Node> tag_leaf(const at::Tensor& leaf) {
   auto node = torch::autograd::impl::grad_accumulator(leaf);
   auto* const accumulate = dynamic_cast<AccumulateGrad*>(node.get());
   if (!accumulate) return nullptr;
+  static std::mutex mutex;  // two threads may meet a shared leaf at once
+  const std::lock_guard lock(mutex);
   const auto& hooks = node->post_hooks();
   const bool tagged = std::any_of(hooks.begin(), hooks.end(),
                                   [](const auto& hook) { return dynamic_cast<TagGradient*>(hook.get()) != nullptr; });
@@ -53,7 +57,7 @@ std::shared_ptr<torch::autograd::Node> tag_leaf(const at::Tensor& leaf) {
 void watch_leaf(const at::Tensor& leaf) { tag_leaf(leaf); }
 
 struct Watch::State {
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators;
+  std::vector<NodePtr> accumulators;
   std::vector<at::Tensor> weights;
 };
 

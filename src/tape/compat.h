@@ -35,6 +35,8 @@ class SavedVariableHooks : public torch::autograd::SavedVariableHooks {
 inline at::ScalarType autocast_cpu_dtype() { return at::autocast::get_autocast_dtype(at::kCPU); }
 inline void set_autocast_cpu_dtype(at::ScalarType dtype) { at::autocast::set_autocast_dtype(at::kCPU, dtype); }
 
+inline bool has_names(const at::Tensor&) { return false; }  // 2.14 has no named tensors
+
 #else
 
 class Allocator : public c10::Allocator {
@@ -49,6 +51,8 @@ using torch::autograd::SavedVariableHooks;
 
 inline at::ScalarType autocast_cpu_dtype() { return at::autocast::get_autocast_cpu_dtype(); }
 inline void set_autocast_cpu_dtype(at::ScalarType dtype) { at::autocast::set_autocast_cpu_dtype(dtype); }
+
+inline bool has_names(const at::Tensor& tensor) { return tensor.has_names(); }
 
 #endif
 

@@ -4,7 +4,8 @@ namespace retrace {
 
 void CutTracker::pop(Tape& tape) {
   const Candidate& top = stack_.back();
-  if (top.held && !tape.value(top.value).keep) tape.let_go(top.value);
+  const Value& v = tape.value(top.value);
+  if (top.held && !v.keep && !tape.is_root(v)) tape.let_go(top.value);
   stack_.pop_back();
 }
 

@@ -4,7 +4,10 @@
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/TensorImpl.h>
 
+#include <algorithm>
 #include <sstream>
+
+#include "tape/compat.h"
 
 namespace retrace {
 
@@ -66,7 +69,7 @@ bool understood(const at::Tensor& tensor) {
           .raw_repr();
   if ((tensor.key_set().raw_repr() & ~kPlain) != 0) return false;
   const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
-  if (!impl->has_storage() || impl->has_named_tensor_meta()) return false;
+  if (!impl->has_storage() || compat::has_names(tensor)) return false;
   const c10::Storage& storage = impl->storage();
   return storage && (storage.data_ptr().get() != nullptr || impl->numel() == 0);
 }

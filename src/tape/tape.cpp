@@ -223,7 +223,7 @@ void Tape::collect() {
   std::vector<char> wanted(values_.size());
   const auto settle = [&](ValueId id) {
     const bool needed = wanted[static_cast<size_t>(id)] || value(id).alive > 0;
-    if (!needed) let_go(id);
+    if (!needed && value(id).held.use_count() <= 1) let_go(id);
     return needed || living_storage(id);
   };
   for (OpId id = next_op() - 1; id >= 0; --id) {

@@ -54,8 +54,9 @@ class Builder {
   void choose_held();
   bool inside(const std::string& kind) const;
 
-  // Runs the statement and appends it if it ran and its results are worth having.
-  bool append(Statement statement);
+  // Runs the statement and appends it if it ran and its results are worth having. One that must stay is appended also
+  // if it raises: a backward that a write has spoiled, which mend() will put right by taking out the write.
+  bool append(Statement statement, bool must_stay = false);
   bool acceptable(const Results& results);
   int any_differentiable();
 
@@ -198,7 +199,7 @@ int Builder::any_differentiable() {
 
 void Builder::add_ending() {
   Statement loss{"loss", {}, {}, {}, {}};
-  const int64_t terms = dice_.between(1, 4);
+  const int64_t terms = dice_.between(1, 6);
   for (int64_t k = 0; k < terms; ++k) {
     const int term = any_differentiable();
     if (term >= 0 && std::find(loss.in.begin(), loss.in.end(), term) == loss.in.end()) loss.in.push_back(term);
@@ -206,26 +207,27 @@ void Builder::add_ending() {
   if (loss.in.empty() || !append(std::move(loss))) return;
   const int value = static_cast<int>(values_.size()) - 1;
   const int64_t style = dice_.below(6);
-  if (style == 2) append({"backward", {value}, {}, {1}, {}});
+  if (style == 2) append({"backward", {value}, {}, {1}, {}}, true);
   if (style == 3) {
     Statement partial{"grad", {value}, {}, {0}, {}};
     if (chooser_.operand(partial, [](const Tensor& t) { return t.requires_grad() && t.is_leaf(); })) append(std::move(partial));
   }
   if (style >= 4) add_second_order(value);
-  append({"backward", {value}, {}, {0}, {}});
+  if (raised_) return;
+  append({"backward", {value}, {}, {0}, {}}, true);
 }
 
 void Builder::add_second_order(int loss) {
   Statement first{"grad", {loss}, {}, {1}, {}};
   for (int k = 0; k < 2; ++k) chooser_.operand(first, [](const Tensor& t) { return t.requires_grad() && t.is_leaf(); });
-  if (!append(std::move(first))) return;
+  if (!append(std::move(first), true)) return;
   Statement second{"loss", {}, {}, {}, {}};
   for (const int v : program_.statements.back().out) {
     const Tensor& gradient = values_[static_cast<size_t>(v)];
     if (gradient.defined() && gradient.requires_grad()) second.in.push_back(v);
   }
   if (second.in.empty() || !append(std::move(second))) return;
-  append({"backward", {static_cast<int>(values_.size()) - 1}, {}, {1}, {}});
+  append({"backward", {static_cast<int>(values_.size()) - 1}, {}, {1}, {}}, true);
 }
 
 void Builder::add_update() {
@@ -275,7 +277,7 @@ bool Builder::acceptable(const Results& results) {
   return true;
 }
 
-bool Builder::append(Statement statement) {
+bool Builder::append(Statement statement, bool must_stay) {
   Results results;
   try {
     if (statement.op == "leaf") {
@@ -290,9 +292,10 @@ bool Builder::append(Statement statement) {
       results = find_operator(statement.op)->run(call);
     }
   } catch (const std::exception&) {
-    raised_ = may_raise_ && dice_.chance(0.1);
+    raised_ = may_raise_ && (must_stay || dice_.chance(0.1));
     if (raised_) program_.statements.push_back(std::move(statement));
-    return false;
+    if (raised_ || !must_stay) return false;
+    results.assign(statement.op == "grad" ? statement.in.size() - 1 : 0, Tensor());
   }
   if (!acceptable(results)) return false;
   for (Tensor& result : results) {

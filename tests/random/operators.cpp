@@ -48,6 +48,14 @@ bool propose_two_numbers(Chooser& chooser, Statement& statement) {
   return chooser.operand(statement, [&](const torch::Tensor& t) { return is_number(t) && t.sizes() == first.sizes(); });
 }
 
+bool propose_two_reals(Chooser& chooser, Statement& statement) {
+  if (!propose_real(chooser, statement)) return false;
+  const torch::Tensor first = chooser.operand_of(statement, 0);
+  return chooser.operand(statement, [&](const torch::Tensor& t) {
+    return t.scalar_type() == first.scalar_type() && t.sizes() == first.sizes();
+  });
+}
+
 bool propose_number_and_dim(Chooser& chooser, Statement& statement) {
   if (!chooser.operand(statement, [](const torch::Tensor& t) { return is_plain_number(t) && t.dim() > 0; })) return false;
   statement.ints = {chooser.dice.below(chooser.operand_of(statement, 0).dim())};

@@ -107,6 +107,7 @@ bool propose_number(Chooser& chooser, Statement& statement);       // in = one f
 bool propose_real(Chooser& chooser, Statement& statement);         // in = one floating value
 bool propose_anything(Chooser& chooser, Statement& statement);     // in = one value of any type
 bool propose_two_numbers(Chooser& chooser, Statement& statement);  // in = two of the same shape
+bool propose_two_reals(Chooser& chooser, Statement& statement);    // and of the same type
 bool propose_number_and_dim(Chooser& chooser, Statement& statement);  // in = one with a dimension, ints = that dimension
 bool propose_real_and_dim(Chooser& chooser, Statement& statement);
 

@@ -95,14 +95,6 @@ bool propose_factor(Chooser& chooser, Statement& s) {
   return propose_real(chooser, s);
 }
 
-bool propose_real_pair(Chooser& chooser, Statement& s) {
-  if (!propose_real(chooser, s)) return false;
-  const Tensor first = chooser.operand_of(s, 0);
-  return chooser.operand(s, [&](const Tensor& t) {
-    return t.scalar_type() == first.scalar_type() && t.sizes() == first.sizes();
-  });
-}
-
 bool propose_intermediate(Chooser& chooser, Statement& s) {
   return chooser.operand(s, [](const Tensor& t) { return is_real(t) && !t.is_leaf(); });
 }
@@ -115,7 +107,7 @@ std::vector<Operator> custom_function_operators() {
        [](const Call& c) -> Results { return {ScaledSquare::apply(c.in[0], c.r(0))}; }},
       {"custom_saves_output", 3, Effect::pure, propose_real,
        [](const Call& c) -> Results { return {SavesOutput::apply(c.in[0])}; }},
-      {"custom_product_and_sign", 3, Effect::pure, propose_real_pair,
+      {"custom_product_and_sign", 3, Effect::pure, propose_two_reals,
        [](const Call& c) -> Results { return ProductAndSign::apply(c.in[0], c.in[1]); }},
       {"custom_saves_intermediate", 2, Effect::pure, propose_real,
        [](const Call& c) -> Results { return {SavesIntermediate::apply(c.in[0])}; }},

@@ -12,12 +12,6 @@ bool propose_pair(Chooser& chooser, Statement& s) {
   return propose_number(chooser, s) && propose_number(chooser, s);  // may broadcast; dropped if it does not
 }
 
-bool propose_real_pair(Chooser& chooser, Statement& s) {
-  if (!propose_real(chooser, s)) return false;
-  const Tensor first = chooser.operand_of(s, 0);
-  return chooser.operand(s, [&](const Tensor& t) { return is_real(t) && t.sizes() == first.sizes(); });
-}
-
 bool propose_scaled_pair(Chooser& chooser, Statement& s) {
   s.reals = {chooser.dice.real(-1, 1)};
   return propose_pair(chooser, s);
@@ -90,7 +84,7 @@ std::vector<Operator> unary_operators() {
          if (!c.in[0].is_complex()) return {c.in[0].detach()};
          return {torch::real(c.in[0]) + torch::imag(c.in[0])};
        }},
-      {"to_complex", 1, Effect::pure, propose_real_pair,
+      {"to_complex", 1, Effect::pure, propose_two_reals,
        [](const Call& c) -> Results {
          return {torch::complex(c.in[0].to(torch::kFloat), c.in[1].to(torch::kFloat))};
        }},
@@ -112,13 +106,13 @@ std::vector<Operator> binary_operators() {
       {"sub", 2, Effect::pure, propose_pair, [](const Call& c) -> Results { return {c.in[0] - c.in[1]}; }},
       {"mul", 6, Effect::pure, propose_pair, [](const Call& c) -> Results { return {c.in[0] * c.in[1]}; }},
       {"div", 2, Effect::pure, propose_pair, [](const Call& c) -> Results { return {c.in[0] / (c.in[1].abs() + 1)}; }},
-      {"maximum", 1, Effect::pure, propose_real_pair,
+      {"maximum", 1, Effect::pure, propose_two_reals,
        [](const Call& c) -> Results { return {torch::maximum(c.in[0], c.in[1])}; }},
-      {"minimum", 1, Effect::pure, propose_real_pair,
+      {"minimum", 1, Effect::pure, propose_two_reals,
        [](const Call& c) -> Results { return {torch::minimum(c.in[0], c.in[1])}; }},
-      {"atan2", 1, Effect::pure, propose_real_pair, [](const Call& c) -> Results { return {c.in[0].atan2(c.in[1])}; }},
-      {"lerp", 1, Effect::pure, propose_real_pair, [](const Call& c) -> Results { return {c.in[0].lerp(c.in[1], 0.3)}; }},
-      {"greater", 2, Effect::pure, propose_real_pair, [](const Call& c) -> Results { return {c.in[0] > c.in[1]}; }},
+      {"atan2", 1, Effect::pure, propose_two_reals, [](const Call& c) -> Results { return {c.in[0].atan2(c.in[1])}; }},
+      {"lerp", 1, Effect::pure, propose_two_reals, [](const Call& c) -> Results { return {c.in[0].lerp(c.in[1], 0.3)}; }},
+      {"greater", 2, Effect::pure, propose_two_reals, [](const Call& c) -> Results { return {c.in[0] > c.in[1]}; }},
       {"equal_to", 1, Effect::pure, propose_two_numbers, [](const Call& c) -> Results { return {c.in[0].eq(c.in[1])}; }},
       {"where", 2, Effect::pure, propose_masked_pair,
        [](const Call& c) -> Results { return {torch::where(c.in[2], c.in[0], c.in[1])}; }},

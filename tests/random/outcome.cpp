@@ -23,8 +23,8 @@ void append_elements(std::string& bytes, const torch::Tensor& t) {
 std::string describe(const torch::Tensor& t) {
   std::ostringstream out;
   out << t.scalar_type() << t.sizes() << " strides " << t.strides() << (t.requires_grad() ? " requires_grad" : "")
-      << (t.is_leaf() ? " leaf" : "") << (t.is_conj() ? " conj" : "") << (t.is_neg() ? " neg" : "") << " version "
-      << t._version();
+      << (t.is_leaf() ? " leaf" : "") << (t.is_conj() ? " conj" : "") << (t.is_neg() ? " neg" : "")
+      << (t._is_zerotensor() ? " zero tensor" : "") << " version " << t._version();
   return out.str();
 }
 
@@ -87,7 +87,7 @@ Observation observe(int statement, std::string what, const torch::Tensor& tensor
   Observation seen{statement, std::move(what), "undefined", {}};
   if (!tensor.defined()) return seen;
   seen.metadata = describe(tensor);
-  append_elements(seen.content, tensor);
+  if (!tensor._is_zerotensor()) append_elements(seen.content, tensor);  // autograd's zeros without memory
   return seen;
 }
 
