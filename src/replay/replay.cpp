@@ -113,6 +113,7 @@ void Replay::plan(ValueId target) {
       if (arg.shape_only) continue;
       use(arg.value);
       if (!tape_.content(arg.value, &op)) work.push_back(arg.value);
+      inside_segment_ |= tape_.value(arg.value).segment_start && tape_.value(arg.value).rebuilt;
     }
   }
   std::sort(order_.begin(), order_.end());
@@ -122,16 +123,18 @@ void Replay::plan(ValueId target) {
 // and what the target's own segment needs; the segments before are rebuilt once more, from their cut vertex, when
 // backward reaches them.
 void Replay::choose_segment(ValueId target) {
+  if (inside_segment_) return;
   std::vector<ValueId> crossed;
-  for (const ValueId cut : tape_.cuts) {
-    const Value& v = tape_.value(cut);
-    if (v.segment_start && v.rebuilt) return;  // already inside a segment
-    if (cut != target && v.producer != kNone && tape_.find_op(v.producer)->visited == tape_.replays_) crossed.push_back(cut);
+  auto cut = std::partition_point(tape_.cuts.begin(), tape_.cuts.end(),
+                                  [&](ValueId v) { return tape_.value(v).born < order_.front(); });
+  for (; cut != tape_.cuts.end() && *cut < target; ++cut) {
+    const Op* const op = tape_.find_op(tape_.value(*cut).producer);
+    if (op && op->visited == tape_.replays_) crossed.push_back(*cut);
   }
   const auto period = static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(crossed.size() + 1))));
   for (size_t i = period; i <= crossed.size(); i += period) held_cuts_.push_back(crossed[i - 1]);
   if (held_cuts_.empty()) return;
-  for (const ValueId cut : held_cuts_) tape_.value(cut).segment_start = true;
+  for (const ValueId v : held_cuts_) tape_.value(v).segment_start = true;
   early_until_ = tape_.value(held_cuts_.back()).producer;
 }
 

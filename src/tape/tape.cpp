@@ -286,7 +286,8 @@ void Tape::add_handle(Handle& handle) {
   handle.set_position(handles_.size());
   handles_.push_back(&handle);
   change_need<Alive>(*this, handle.value(), 1);
-  if (!rounds_.empty()) change_need<Pending>(*this, handle.value(), static_cast<int32_t>(rounds_.size()));
+  // A backward that makes a graph will hardly walk it before it ends: nothing is worth holding for it yet.
+  for (const uint64_t round : rounds_) handle.consume(round);
 }
 
 void Tape::remove_handle(Handle& handle) {

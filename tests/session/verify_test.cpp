@@ -1,0 +1,121 @@
+// verify: bitwise fingerprints of what is dropped, compared after rebuilding.
+#include <torch/torch.h>
+
+#include <retrace/retrace.h>
+
+#include "session/testing.h"
+#include "support/counting.h"
+#include "support/hostile.h"
+#include "support/operators.h"
+#include "support/run.h"
+
+namespace retrace::test::verify {
+
+using torch::Tensor;
+
+// A region whose only saved value comes from an operator that never computes the same thing twice.
+Tensor unstable_product(const CheckpointOptions& options, const Tensor& w) {
+  return checkpoint(options, [&] { return (w * unstable(torch::ones({4})).exp()).sum(); });
+}
+
+TEST(Verify, AnOperatorThatDoesNotRepeatItselfIsNamed) {
+  auto w = torch::randn({4}).requires_grad_();
+  auto loss = unstable_product({.verify = true}, w);
+  try {
+    loss.backward();
+    FAIL() << "nothing was thrown";
+  } catch (const InternalError& e) {
+    const std::string text = e.what();
+    EXPECT_NE(text.find("op '"), std::string::npos) << text;
+    EXPECT_TRUE(text.find("retrace_test::unstable") != std::string::npos || text.find("aten::exp") != std::string::npos)
+        << text;
+  }
+}
+
+TEST(Verify, WhenTheUnstableValueItselfIsSavedItsOperatorIsNamed) {
+  auto w = torch::randn({4}).requires_grad_();
+  auto loss = checkpoint({.verify = true}, [&] { return (w * unstable(torch::ones({4}))).sum(); });
+  try {
+    loss.backward();
+    FAIL() << "nothing was thrown";
+  } catch (const InternalError& e) {
+    EXPECT_NE(std::string(e.what()).find("retrace_test::unstable"), std::string::npos) << e.what();
+  }
+}
+
+TEST(Verify, WithoutItNobodyLooks) {
+  RETRACE_SKIP_IF_HOSTILE();
+  auto w = torch::randn({4}).requires_grad_();
+  auto loss = unstable_product({}, w);
+  EXPECT_NO_THROW(loss.backward());
+}
+
+TEST(Verify, AKeptValueNeedsNoComparison) {
+  RETRACE_SKIP_IF_HOSTILE();
+  auto w = torch::randn({4}).requires_grad_();
+  auto loss = unstable_product({.policy = selective({"retrace_test::unstable"}), .verify = true}, w);
+  EXPECT_NO_THROW(loss.backward());
+}
+
+TEST(Verify, TheErrorLeavesNothingBehind) {
+  auto w = torch::randn({4}).requires_grad_();
+  const NothingLeaks nothing_leaks;
+  auto loss = unstable_product({.verify = true}, w);
+  EXPECT_THROW(loss.backward(), InternalError);
+  EXPECT_EQ(memory::live_bytes(memory::Owner::rebuilt), 0);
+}
+
+TEST(Verify, EveryRebuiltValueIsCounted) {
+  auto x = torch::randn({4}).requires_grad_();
+  const StatsDelta delta;
+  auto y = checkpoint({.verify = true}, [](Tensor t) { return t.sin().sin().sin().sin(); }, x);
+  y.sum().backward();
+  EXPECT_EQ(delta.verified(), 3);
+}
+
+TEST(Verify, NotANumberIsComparedByItsBits) {
+  auto x = torch::tensor({0.0F, -1.0F, INFINITY, NAN}).requires_grad_();
+  auto y = checkpoint({.verify = true}, [](Tensor t) { return t.sqrt().log().sin() * t; }, x);
+  EXPECT_NO_THROW(y.sum().backward());
+}
+
+TEST(Verify, ASessionVerifiesItsFirstStepUnlessToldNotTo) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const auto verified_per_step = [](SessionOptions options) {
+    Session session(recompute_all(), options);
+    std::vector<bool> verified;
+    for (int i = 0; i < 3; ++i) {
+      const auto step = session.step();
+      auto x = torch::randn({4}).requires_grad_();
+      x.sin().sin().sin().sum().backward();
+      verified.push_back(session.stats().values_verified > 0);
+    }
+    return verified;
+  };
+  EXPECT_EQ(verified_per_step({}), (std::vector<bool>{true, false, false}));
+  EXPECT_EQ(verified_per_step({.verify = Verify::always}), (std::vector<bool>{true, true, true}));
+  EXPECT_EQ(verified_per_step({.verify = Verify::never}), (std::vector<bool>{false, false, false}));
+}
+
+TEST(Verify, ASessionsFirstStepNamesTheUnstableOperator) {
+  auto w = torch::randn({4}).requires_grad_();
+  Session session(recompute_all());
+  const auto step = session.step();
+  auto loss = (w * unstable(torch::ones({4}))).sum();
+  EXPECT_THROW(loss.backward(), InternalError);
+}
+
+TEST(Verify, AnOutsideWriteThatNoVersionShowsIsCaught) {
+  auto x = torch::randn({4});
+  auto w = torch::randn({4}).requires_grad_();
+  auto loss = checkpoint({.verify = true}, [&] { return (x.sin() * w).sum(); });
+  x.data_ptr<float>()[0] += 1;
+  EXPECT_THROW(loss.backward(), Error);
+}
+
+TEST(Verify, TheWholeSuitesHostileModeIsReallyOn) {
+  EXPECT_EQ(detail::verify_everything(), hostile());
+  EXPECT_EQ(detail::recompute_everything(), hostile());
+}
+
+}  // namespace retrace::test::verify
