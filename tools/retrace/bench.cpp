@@ -78,8 +78,7 @@ void check_options(const Options& options) {
     auto known = names;
     known.push_back("region");
     const auto hint = did_you_mean(options.model, known);
-    throw BadInput("[bench] no model is called '" + options.model + "', nothing was run" + (hint.empty() ? "." : hint) +
-                   choices);
+    throw BadInput("[bench] no model is called '" + options.model + "', nothing was run" + hint + choices);
   }
   if (options.steps < 1) {
     throw BadInput("[bench] --steps " + std::to_string(options.steps) +

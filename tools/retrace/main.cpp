@@ -1,7 +1,9 @@
 // The retrace command line.
+#include <algorithm>
 #include <exception>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include <c10/util/Exception.h>
 #include <CLI/CLI.hpp>
@@ -9,6 +11,7 @@
 #include <retrace/errors.h>
 
 #include "commands.h"
+#include "near_names.h"
 
 namespace {
 
@@ -22,13 +25,39 @@ Examples:
 
 Exit codes: 0 all is well, 1 gradients differ or a step failed, 2 the command line cannot be meant.)";
 
+std::vector<std::string> names_of(const std::vector<CLI::App*>& commands) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : commands) names.push_back(command->get_name());
+  return names;
+}
+
+// CLI11 would only say that a subcommand is required.
+void check_command(const CLI::App& program, int argc, char** argv) {
+  using namespace retrace::cli;
+  const auto commands = names_of(program.get_subcommands([](const CLI::App*) { return true; }));
+  if (argc < 2) throw BadInput("no command is given. The commands are " + join(commands) + "; see retrace --help.");
+  const std::string name = argv[1];
+  if (name.starts_with("-") || std::find(commands.begin(), commands.end(), name) != commands.end()) return;
+  throw BadInput("no command is called '" + name + "', nothing was run" + did_you_mean(name, commands) +
+                 " The commands are " + join(commands) + "; see retrace --help.");
+}
+
+// The command that was being parsed, to point at its help: "bench ", or nothing.
+std::string chosen(const CLI::App& program) {
+  const auto parsed = program.get_subcommands();
+  return parsed.empty() ? "" : parsed.front()->get_name() + " ";
+}
+
 int parse_and_run(CLI::App& program, int argc, char** argv, const int& exit_code) {
   using namespace retrace::cli;
   try {
+    check_command(program, argc, argv);
     program.parse(argc, argv);
     return exit_code;
   } catch (const CLI::ParseError& error) {
-    return program.exit(error) == 0 ? kOk : kBadInput;  // prints help, version or the complaint
+    if (error.get_exit_code() == 0) return program.exit(error);  // prints help or version
+    std::cerr << "retrace: " << error.what() << ", nothing was run. See retrace " << chosen(program) << "--help.\n";
+    return kBadInput;
   } catch (const BadInput& error) {
     std::cerr << "retrace: " << error.what() << "\n";
     return kBadInput;

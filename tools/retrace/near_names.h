@@ -6,8 +6,8 @@
 
 namespace retrace::cli {
 
-// "; did you mean 'gpt'?" when a known name is near, else nothing. Near is a heuristic: edits up to a third of the
-// longer name's length.
+// Ends a sentence: "; did you mean 'gpt'?" when a known name is near, else ".". Near is a heuristic: edits, two swapped
+// letters being one, up to a third of the longer name's length.
 std::string did_you_mean(const std::string& name, const std::vector<std::string>& known);
 
 // "a, b, c".

@@ -19,8 +19,8 @@ const std::vector<std::string> kPolicies = {"plain",     "keep_all",        "rec
 
 [[noreturn]] void unknown(const std::string& name, const std::string& stem) {
   const auto hint = did_you_mean(stem, {"plain", "keep_all", "recompute_all", "every", "selective", "sequential"});
-  throw BadInput("[bench] no policy is called '" + name + "', nothing was run" + (hint.empty() ? "." : hint) +
-                 " The policies are " + join(kPolicies) + ".");
+  throw BadInput("[bench] no policy is called '" + name + "', nothing was run" + hint + " The policies are " +
+                 join(kPolicies) + ".");
 }
 
 int64_t count(const std::string& policy, const std::string& stem, const std::string& digits) {
@@ -93,7 +93,8 @@ StepResult Runner::pass(const models::Model& model) const {
   } else {
     for (const models::Layer& layer : model.layers) x = layer(std::move(x));
   }
-  const at::Tensor loss = model.tail(std::move(x));
+  const at::Tensor loss =
+      model.tail(x);  // x, the output, stays: a training loop has it in a variable, and so have the peers
   StepResult result{loss.detach(), {}, memory::live_bytes()};
   loss.backward();
   if (input.requires_grad()) result.input_gradient = input.grad();
