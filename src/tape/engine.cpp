@@ -21,7 +21,8 @@ class RecordingEngine final : public torch::autograd::Engine {
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
     auto scope = current_scope();
-    return scope ? std::make_unique<Handle>(std::move(scope)) : nullptr;
+    if (!scope || no_grad_view_lives()) return nullptr;
+    return std::make_unique<Handle>(std::move(scope));
   }
 };
 

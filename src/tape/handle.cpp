@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include <retrace/errors.h>
+
 #include "tape/fingerprint.h"
 #include "tape/scope.h"
 
@@ -35,6 +37,7 @@ void Handle::call_pack_hook(const at::Tensor& tensor) {
   count(account_, &Counters::saved_tensors);
   version_ = tensor.unsafeGetTensorImpl()->version_counter();
   saved_version_ = version_of(version_);
+  orphan_ = tensor.requires_grad() && tensor.is_leaf() && !torch::autograd::impl::grad_accumulator(tensor);
   save(tensor, *scope);
 }
 
@@ -69,17 +72,28 @@ void Handle::save(const at::Tensor& tensor, const Scope& scope) {
 
 at::Tensor Handle::call_unpack_hook() {
   check_version();
+  if (orphan_) {
+    throw NotSupported("[backward] a view that was made under no_grad of a tensor with grad, before the checkpoint or step "
+                       "began, was saved for backward, which LibTorch cannot do through hooks, so backward cannot go on. "
+                       "Make it with detach() instead, or inside the checkpoint.");
+  }
   return value_ == kNone ? tensor_ : tape_->unpack(*this);
 }
 
 // What autograd does for tensors saved without hooks.
 void Handle::check_version() const {
-  const uint32_t now = version_of(version_);
-  TORCH_CHECK(now == saved_version_,
+  TORCH_CHECK(is_unchanged(),
               "one of the variables needed for gradient computation has been modified by an inplace operation: [",
-              (tensor_.defined() ? Geometry::of(tensor_) : geometry_).describe(), "] is at version ", now,
+              (tensor_.defined() ? Geometry::of(tensor_) : geometry_).describe(), "] is at version ", version_of(version_),
               "; expected version ", saved_version_,
               " instead. Hint: change a clone of the tensor, or change it after backward.");
+}
+
+bool Handle::is_unchanged() const { return version_of(version_) == saved_version_; }
+
+void Handle::follow(ValueId value) {
+  value_ = value;
+  fingerprint_.reset();
 }
 
 bool Handle::consumed_in(uint64_t round) const { return std::find(rounds_.begin(), rounds_.end(), round) != rounds_.end(); }

@@ -28,6 +28,8 @@ class Handle final : public compat::SavedVariableHooks {
 
   // For the tape.
   ValueId value() const { return value_; }
+  bool is_unchanged() const;  // as far as its version says
+  void follow(ValueId value);  // stands for another content of the same storage from now on
   size_t position() const { return position_; }
   void set_position(size_t position) { position_ = position; }
   const Geometry& geometry() const { return geometry_; }
@@ -49,6 +51,7 @@ class Handle final : public compat::SavedVariableHooks {
   Geometry geometry_;
   c10::VariableVersion version_;
   uint32_t saved_version_ = 0;
+  bool orphan_ = false;  // see no_grad_view_lives()
   std::optional<uint64_t> fingerprint_;
   Account account_;
   size_t position_ = 0;

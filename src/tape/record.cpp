@@ -1,6 +1,7 @@
 // The recorder: a boxed fallback below autograd that sees every operator of a recording thread.
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -164,7 +165,10 @@ class Recording {
       const Tape::Lock lock(tape_);
       find_fresh();
     }
-    if (fresh_.empty() && written_.empty()) return;  // a view, a size, a number: nothing to rebuild
+    if (fresh_.empty() && written_.empty()) {  // a view, a size, a number: nothing to rebuild
+      note_views();
+      return;
+    }
     const bool keep = decide() == Decision::keep;    // may throw: nothing has been recorded yet
     const Tape::Lock lock(tape_);
     const OpId id = replayable_ ? tape_.next_op() : kNone;
@@ -205,6 +209,14 @@ class Recording {
       const auto sharing = static_cast<size_t>(std::count_if(outputs_.begin(), outputs_.end(), shares));
       if (t.storage().use_count() > sharing || t.use_count() > 2) continue;
       fresh_.push_back(i);
+    }
+  }
+
+  void note_views() const {
+    if (at::GradMode::is_enabled()) return;
+    if (std::none_of(seen_.begin(), seen_.end(), [](const Seen& s) { return s.tensor.requires_grad(); })) return;
+    for (const at::Tensor& t : outputs_) {
+      if (t.defined()) note_no_grad_view(t);
     }
   }
 

@@ -15,6 +15,7 @@ struct ThreadState {
   int backward_depth = 0;
   uint64_t round = 0;
   std::vector<std::weak_ptr<Tape>> tapes_in_round;
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> no_grad_views;
 };
 
 ThreadState& state() {
@@ -35,6 +36,7 @@ void pop_scope(ThreadState& thread) {
   publish_cuts(*scope);
   if (!thread.scopes.empty()) return;
   record_this_thread(false);
+  thread.no_grad_views.clear();
   scope->tape->close();
 }
 
@@ -86,6 +88,14 @@ std::shared_ptr<Scope> current_scope() {
 }
 
 const std::vector<std::shared_ptr<Scope>>& open_scopes() { return state().scopes; }
+
+void note_no_grad_view(const at::Tensor& view) { state().no_grad_views.emplace_back(view.getIntrusivePtr()); }
+
+bool no_grad_view_lives() {
+  auto& views = state().no_grad_views;
+  views.erase(std::remove_if(views.begin(), views.end(), [](const auto& view) { return view.expired(); }), views.end());
+  return !views.empty();
+}
 
 Pause::Pause() : exclude_(compat::kRecordKey) { ++state().paused; }
 Pause::~Pause() { --state().paused; }

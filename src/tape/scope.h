@@ -44,6 +44,12 @@ std::shared_ptr<Scope> current_scope();
 // All of them, outermost first, for those who must observe every op.
 const std::vector<std::shared_ptr<Scope>>& open_scopes();
 
+// A view that was made without grad of a tensor with grad. LibTorch believes that it requires grad, gives it no
+// accumulator, and when it is saved through any hook, trips over that in backward (saved_variable.cpp, "No grad accumulator
+// for a saved leaf"). While such a view lives, autograd saves without us.
+void note_no_grad_view(const at::Tensor& view);
+bool no_grad_view_lives();
+
 // While one lives, this thread records nothing.
 class Pause {
  public:

@@ -46,9 +46,23 @@ Tape::Lock::~Lock() {
 }
 
 void Tape::begin_event() {
-  for (const StorageId id : unsettled_) storage(id).expected = current_version(storage(id).version);
-  unsettled_.clear();
+  for (const Written& written : std::exchange(unsettled_, {})) {
+    storage(written.storage).expected = current_version(storage(written.storage).version);
+    if (value(written.before).handles > 0) handles_follow(written);
+  }
   if (!closed_ && (dirty_ || since_collect_ > std::max(kCollectAtLeast, surviving_ops_))) collect();
+}
+
+// A write that does not count as one (BatchNorm's statistics, tensor.data()) changes a saved tensor, and autograd goes on
+// with the new content. So do we.
+void Tape::handles_follow(const Written& written) {
+  const std::vector<Handle*> handles = handles_;
+  for (Handle* const handle : handles) {
+    if (handle->value() != written.before || !handle->is_unchanged()) continue;
+    remove_handle(*handle);
+    handle->follow(written.after);
+    add_handle(*handle);
+  }
 }
 
 StorageId Tape::storage_of(const at::Tensor& tensor) {
@@ -107,7 +121,8 @@ ValueId Tape::add_written(const at::Tensor& tensor, OpId producer) {
   const ValueId after = add_value(id, producer, storage_bytes(tensor));
   value(after).keep = value(before).keep;
   value(after).foreign = value(before).foreign;
-  unsettled_.push_back(id);
+  unsettled_.push_back({id, before, after});
+  if (value(before).handles > 0 && producer == kNone) hold(after, tensor.storage());  // they may follow
   return after;
 }
 
@@ -285,6 +300,7 @@ void Tape::secure_dependents(ValueId root) {
 void Tape::add_handle(Handle& handle) {
   handle.set_position(handles_.size());
   handles_.push_back(&handle);
+  ++value(handle.value()).handles;
   change_need<Alive>(*this, handle.value(), 1);
   // A backward that makes a graph will hardly walk it before it ends: nothing is worth holding for it yet.
   for (const uint64_t round : rounds_) handle.consume(round);
@@ -294,6 +310,7 @@ void Tape::remove_handle(Handle& handle) {
   handles_.back()->set_position(handle.position());
   std::swap(handles_[handle.position()], handles_.back());
   handles_.pop_back();
+  --value(handle.value()).handles;
   int32_t owed = 0;
   for (const uint64_t round : rounds_) owed += !handle.consumed_in(round);
   if (owed > 0) change_need<Pending>(*this, handle.value(), -owed);

@@ -97,6 +97,7 @@ struct Value {
   int32_t alive = 0;
   int32_t pending = 0;
   int32_t uses = 0;          // within the running replay
+  int32_t handles = 0;       // that stand for it
   int32_t holders = 0;       // of its bytes, for the books: `held` and handles
 };
 
@@ -194,7 +195,13 @@ class Tape : public std::enable_shared_from_this<Tape> {
  private:
   friend class Replay;
 
+  struct Written {
+    StorageId storage;
+    ValueId before, after;
+  };
+
   StorageId storage_of(const at::Tensor& tensor);
+  void handles_follow(const Written& written);
   ValueId add_value(StorageId storage, OpId producer, int64_t bytes);
   c10::Storage living_storage(ValueId id);
   void hold_rebuilt(ValueId id);
@@ -209,7 +216,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   std::vector<Value> values_;
   std::vector<StorageRecord> storages_;
   std::unordered_map<const c10::StorageImpl*, StorageId> ids_;
-  std::vector<StorageId> unsettled_;  // written in place by the last op: their version is counted only afterwards
+  std::vector<Written> unsettled_;    // by the last op: their version is counted only afterwards
   std::vector<Handle*> handles_;
   std::vector<uint64_t> rounds_;      // backwards that have unpacked here and not ended
   size_t since_collect_ = 0;          // ops appended

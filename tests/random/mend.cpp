@@ -1,5 +1,7 @@
 // Autograd refuses a backward whose saved tensors were written. Random in-place statements hit that often; this keeps as
 // many of them as plain autograd allows.
+#include <retrace/memory.h>
+
 #include "generate.h"
 #include "operators.h"
 
@@ -34,8 +36,14 @@ Program with_allowed(const Program& program, const std::vector<bool>& allowed) {
 }  // namespace
 
 Outcome run_plain(const Program& program) {
-  const auto scopes = plain_scopes();
-  return Machine(program, *scopes).run();
+  const int64_t before = memory::live_bytes();
+  Outcome outcome;
+  {
+    const auto scopes = plain_scopes();
+    outcome = Machine(program, *scopes).run();
+  }
+  outcome.leaked_bytes = memory::live_bytes() - before;
+  return outcome;
 }
 
 bool mend(Program& program) {

@@ -24,6 +24,12 @@ struct Call {
   double r(size_t k) const { return statement.reals.at(k); }
 };
 
+// A view made without gradients of a tensor that has them. It claims to be a leaf that requires grad but has no place to
+// accumulate one, and LibTorch asserts when such a tensor is saved under any saved-tensor hooks, Python's or ours.
+inline bool is_no_grad_view(const torch::Tensor& t) {
+  return t.is_leaf() && t.requires_grad() && t.is_view() && t._base().requires_grad();
+}
+
 // The values a new statement may use, while a program is being made. The generator runs what it writes, so real tensors
 // with real shapes are at hand and no shape inference is needed.
 class Chooser {
@@ -40,7 +46,7 @@ class Chooser {
     std::vector<int> all, trained, computed;
     for (size_t v = 0; v < values_.size(); ++v) {
       const torch::Tensor& t = values_[v];
-      if (!t.defined() || !fits(t)) continue;
+      if (!t.defined() || (torch::GradMode::is_enabled() && is_no_grad_view(t)) || !fits(t)) continue;
       all.push_back(static_cast<int>(v));
       if (t.requires_grad()) (t.is_leaf() ? trained : computed).push_back(static_cast<int>(v));
     }

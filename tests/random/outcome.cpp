@@ -107,7 +107,8 @@ Comparison compare(const Outcome& plain, const Outcome& retrace) {
                                       std::to_string(retrace.observations.size())};
     }
   }
-  if (retrace.leaked_bytes != 0) {
+  // Autograd itself leaks a few graphs (a second-order graph through some in-place views refers to itself).
+  if (retrace.leaked_bytes > std::max<int64_t>(plain.leaked_bytes, 0)) {
     return {Verdict::different, std::to_string(retrace.leaked_bytes) + " bytes still live after everything was dropped"};
   }
   return result;

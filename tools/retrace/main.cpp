@@ -25,16 +25,18 @@ Examples:
 
 Exit codes: 0 all is well, 1 gradients differ or a step failed, 2 the command line cannot be meant.)";
 
-std::vector<std::string> names_of(const std::vector<CLI::App*>& commands) {
+std::vector<std::string> commands_of(const CLI::App& program) {
   std::vector<std::string> names;
-  for (const CLI::App* command : commands) names.push_back(command->get_name());
+  for (const auto* command : program.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
   return names;
 }
 
 // CLI11 would only say that a subcommand is required.
 void check_command(const CLI::App& program, int argc, char** argv) {
   using namespace retrace::cli;
-  const auto commands = names_of(program.get_subcommands([](const CLI::App*) { return true; }));
+  const auto commands = commands_of(program);
   if (argc < 2) throw BadInput("no command is given. The commands are " + join(commands) + "; see retrace --help.");
   const std::string name = argv[1];
   if (name.starts_with("-") || std::find(commands.begin(), commands.end(), name) != commands.end()) return;
