@@ -70,7 +70,7 @@ Policy custom(std::function<Decision(const OpInfo&)> decide);
 
 // The same with a plain yes (keep) or no.
 template <class F>
-  requires std::same_as<std::invoke_result_t<F&, const OpInfo&>, bool>
+  requires(std::same_as<std::invoke_result_t<F&, const OpInfo&>, bool>)
 Policy custom(F decide) {
   return custom(std::function<Decision(const OpInfo&)>(
       [decide = std::move(decide)](const OpInfo& op) mutable { return decide(op) ? Decision::keep : Decision::recompute; }));
