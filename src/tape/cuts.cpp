@@ -1,5 +1,7 @@
 #include "tape/cuts.h"
 
+#include <algorithm>
+
 namespace retrace {
 
 void CutTracker::pop(Tape& tape) {
@@ -19,18 +21,26 @@ void CutTracker::read(Tape& tape, ValueId value) {
   }
 }
 
-void CutTracker::made(Tape& tape, ValueId value, const c10::Storage& storage, ValueId replaced,
-                      bool may_hold) {
+void CutTracker::made(Tape& tape, ValueId value, ValueId replaced) {
   if (!stack_.empty() && replaced != kNone && stack_.back().value == replaced) pop(tape);
-  if (tape.is_root(tape.value(value))) return;
-  const bool held = may_hold && keep_period_ > 0 && static_cast<int64_t>(stack_.size() + 1) % keep_period_ == 0;
-  if (held) tape.hold(value, storage);
-  stack_.push_back({value, tape.value(value).born, held});
+  if (!tape.is_root(tape.value(value))) stack_.push_back({value, tape.value(value).born});
+}
+
+void CutTracker::saved(Tape& tape, ValueId value, const c10::Storage& storage) {
+  auto candidate = stack_.rbegin();
+  while (candidate != stack_.rend() && candidate->value > value) ++candidate;
+  if (candidate == stack_.rend() || candidate->value != value || candidate->rank > 0) return;
+  const auto below = std::find_if(candidate + 1, stack_.rend(), [](const Candidate& c) { return c.rank > 0; });
+  candidate->rank = below == stack_.rend() ? 1 : below->rank + 1;
+  candidate->held = keep_period_ > 0 && candidate->rank % keep_period_ == 0;
+  if (candidate->held) tape.hold(value, storage);
 }
 
 std::vector<ValueId> CutTracker::cuts() const {
   std::vector<ValueId> values;
-  for (const Candidate& candidate : stack_) values.push_back(candidate.value);
+  for (const Candidate& candidate : stack_) {
+    if (candidate.rank > 0) values.push_back(candidate.value);
+  }
   return values;
 }
 

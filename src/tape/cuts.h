@@ -1,9 +1,9 @@
 // Cut vertices, found while recording.
 //
 // After an op, its result is a cut vertex if every later op that reads anything of the scope reads it or something newer:
-// the stream between two blocks, never the inside of one. A stack of candidates suffices. A new result goes on top; a read
-// of an older value removes all candidates newer than it. Positions below the top never change, so "every n-th" is decided
-// when a candidate is pushed.
+// the stream between two blocks, never the inside of one. A stack of candidates suffices: a new result goes on top, a read
+// of an older value removes all candidates newer than it. Only a candidate that autograd saves counts, for only those
+// backward needs anyway; every n-th of them is held from the moment it is saved.
 #pragma once
 
 #include <vector>
@@ -20,11 +20,13 @@ class CutTracker {
   // bridge segments without making them depend on each other's activations.
   void read(Tape& tape, ValueId value);
 
-  // An op of the scope made `value`, its first result, in a storage that is `storage`. If it overwrote `replaced`, that
-  // one's place is taken. Held only if `may_hold`.
-  void made(Tape& tape, ValueId value, const c10::Storage& storage, ValueId replaced, bool may_hold);
+  // An op of the scope made `value`, its first result. If it overwrote `replaced`, that one's place is taken.
+  void made(Tape& tape, ValueId value, ValueId replaced);
 
-  std::vector<ValueId> cuts() const;
+  // Autograd saves `value`, which is in `storage` now.
+  void saved(Tape& tape, ValueId value, const c10::Storage& storage);
+
+  std::vector<ValueId> cuts() const;  // those that count, oldest first
 
  private:
   void pop(Tape& tape);
@@ -32,7 +34,8 @@ class CutTracker {
   struct Candidate {
     ValueId value;
     OpId born;
-    bool held;
+    int64_t rank = 0;  // among those that count; 0: not saved, so not among them
+    bool held = false;
   };
   std::vector<Candidate> stack_;
   int64_t keep_period_;

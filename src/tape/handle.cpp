@@ -41,7 +41,7 @@ void Handle::call_pack_hook(const at::Tensor& tensor) {
   save(tensor, *scope);
 }
 
-void Handle::save(const at::Tensor& tensor, const Scope& scope) {
+void Handle::save(const at::Tensor& tensor, Scope& scope) {
   const Tape::Lock lock(*scope.tape);
   Tape& tape = *scope.tape;
   tape.begin_event();
@@ -67,6 +67,7 @@ void Handle::save(const at::Tensor& tensor, const Scope& scope) {
   }
   value_ = id;
   tape.add_handle(*this);
+  if (scope.cuts) scope.cuts->saved(tape, id, tensor.storage());
   tape_ = scope.tape;
 }
 

@@ -40,7 +40,7 @@ class Handle final : public compat::SavedVariableHooks {
   bool forget_round(uint64_t round);  // true if it had been consumed in it
 
  private:
-  void save(const at::Tensor& tensor, const Scope& scope);
+  void save(const at::Tensor& tensor, Scope& scope);
   void check_version() const;
 
   std::shared_ptr<Scope> scope_;  // only until packed

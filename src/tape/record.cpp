@@ -290,14 +290,11 @@ class Recording {
         const TensorArg& arg = op_->args[i];
         if (!arg.shape_only && seen_[i].tensor.requires_grad()) scope->cuts->read(tape_, arg.value);
       }
-      const bool may_hold = scope == scope_;  // what an inner scope made is for its policy to keep
       if (!op_->fresh.empty()) {
-        const FreshOutput& first = op_->fresh.front();
-        scope->cuts->made(tape_, first.value, outputs_[static_cast<size_t>(first.position)].storage(), kNone, may_hold);
+        scope->cuts->made(tape_, op_->fresh.front().value, kNone);
       } else {
-        const size_t first = written_.front();
-        const TensorArg& arg = op_->args[first];
-        scope->cuts->made(tape_, arg.becomes, seen_[first].tensor.storage(), arg.value, may_hold);
+        const TensorArg& arg = op_->args[written_.front()];
+        scope->cuts->made(tape_, arg.becomes, arg.value);
       }
     }
   }

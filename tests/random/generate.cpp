@@ -325,7 +325,8 @@ Program generate(uint64_t seed) {
   for (uint64_t attempt = 0; attempt < 40; ++attempt) {
     program = Builder(seed, attempt).build(may_raise);
     if (!goes_backward(program) && !dice.chance(0.02)) continue;
-    if (may_raise || mend(program)) return program;
+    if (!may_raise && !mend(program)) continue;
+    if (!run_plain(program).unfair) return program;
   }
   return program;
 }

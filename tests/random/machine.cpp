@@ -25,7 +25,8 @@ std::string type_name(const std::exception& error) {
 Thrown thrown_at(size_t statement, const std::exception& error) {
   const std::string message = error.what();
   return {static_cast<int>(statement), type_name(error), message.substr(0, message.find('\n')),
-          dynamic_cast<const retrace::UsageError*>(&error) != nullptr};
+          dynamic_cast<const retrace::UsageError*>(&error) != nullptr,
+          dynamic_cast<const retrace::NotSupported*>(&error) != nullptr};
 }
 
 class PlainScopes : public Scopes {
@@ -36,9 +37,9 @@ class PlainScopes : public Scopes {
 
 // So that leaving a scope by an exception is noted too.
 struct ScopeNote {
-  OutsideWrites& writes;
-  explicit ScopeNote(OutsideWrites& w) : writes(w) { writes.enter_scope(); }
-  ~ScopeNote() { writes.leave_scope(); }
+  ScopeWatch& watch;
+  explicit ScopeNote(ScopeWatch& w) : watch(w) { watch.enter_scope(); }
+  ~ScopeNote() { watch.leave_scope(); }
 };
 
 }  // namespace
@@ -61,7 +62,9 @@ Outcome Machine::run() {
     outcome.thrown = thrown_at(position_, error);
   }
   observe_end(outcome);
-  outcome.outside_write = outside_writes_.happened();
+  outcome.outside_write = watch_.outside_write();
+  outcome.orphan_view = watch_.orphan_view();
+  outcome.unfair = watch_.silent_outside_write();
   return outcome;
 }
 
@@ -83,7 +86,7 @@ void Machine::run_scope(size_t begin, size_t end) {
   if (scope.op == "region") {
     run_region(begin, end);
   } else if (scope.op == "step") {
-    const ScopeNote note(outside_writes_);
+    const ScopeNote note(watch_);
     scopes_.step(scope, [&] { run_block(begin + 1, end); });
   } else {
     torch::AutoGradMode mode(scope.op == "enable_grad");
@@ -92,7 +95,7 @@ void Machine::run_scope(size_t begin, size_t end) {
 }
 
 void Machine::run_region(size_t begin, size_t end) {
-  const ScopeNote note(outside_writes_);
+  const ScopeNote note(watch_);
   const auto inputs = inputs_of(begin, end);
   const auto results = results_of(begin, end);
   const auto body = [&](Results arguments) {
@@ -107,7 +110,7 @@ void Machine::run_statement(size_t index) {
   const Statement& statement = program_.statements[index];
   Results results = execute(statement);
   if (results.size() != statement.out.size()) throw std::logic_error("the number of results is not what it was");
-  for (const Tensor& result : results) outside_writes_.defined(result);
+  for (const Tensor& result : results) watch_.defined(result);
   put(statement.out, std::move(results));
   drop_dead(statement.in, index);
   drop_dead(statement.out, index);
@@ -129,19 +132,23 @@ Results Machine::execute(const Statement& statement) {
     if (!operand.defined()) throw std::logic_error("v" + std::to_string(v) + " is not there");
     call.in.push_back(operand);
     versions.push_back(operand._version());
-    outside_writes_.read(operand);
+    watch_.read(operand);
   }
   std::vector<int64_t> leaf_versions;
   for (const Tensor& leaf : trainable_) leaf_versions.push_back(leaf._version());
   Results results = op->run(call);
   note_writes(call.in, versions);
+  if (statement.op == "batch_norm" && statement.ints.at(0) != 0) {
+    watch_.written_silently(call.in[3]);
+    watch_.written_silently(call.in[4]);
+  }
   note_writes(trainable_, leaf_versions);
   return results;
 }
 
 void Machine::note_writes(const std::vector<Tensor>& operands, const std::vector<int64_t>& versions) {
   for (size_t k = 0; k < operands.size(); ++k) {
-    if (operands[k]._version() != versions[k]) outside_writes_.written(operands[k]);
+    if (operands[k]._version() != versions[k]) watch_.written(operands[k]);
   }
 }
 

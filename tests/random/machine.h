@@ -10,8 +10,8 @@
 
 #include "operators.h"
 #include "outcome.h"
-#include "outside_writes.h"
 #include "program.h"
+#include "scope_watch.h"
 
 namespace retrace::random {
 
@@ -53,7 +53,7 @@ class Machine {
   std::vector<std::pair<int, torch::Tensor>> leaves_;  // with their value numbers; alive until the end
   std::vector<torch::Tensor> trainable_;
   at::Generator generator_;
-  OutsideWrites outside_writes_;
+  ScopeWatch watch_;
   std::vector<Observation> observations_;
   size_t position_ = 0;
 };

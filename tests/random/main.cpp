@@ -80,7 +80,7 @@ bool parse(int argc, char** argv, Arguments& arguments, std::string& wrong) {
 
 void report(const Program& program, const Comparison& result, Against against) {
   std::printf("\nmismatch in the program of seed %llu: %s\n", static_cast<unsigned long long>(program.seed), result.text.c_str());
-  const Program small = shrink(program, [&](const Program& p) { return check(p, against).verdict == Verdict::different; });
+  const Program small = shrink(program, [&](const Program& p) { return !run_plain(p).unfair && check(p, against).verdict == Verdict::different; });
   std::printf("shrunk to: %s\n  %s\n", to_text(small).c_str(), check(small, against).text.c_str());
   std::fflush(stdout);
 }
@@ -108,7 +108,7 @@ void print_tally(const Tally& t) {
   std::printf("%.1f statements per program, %lld leaf gradients compared\n",
               static_cast<double>(t.statements) / static_cast<double>(std::max<int64_t>(t.programs, 1)),
               static_cast<long long>(t.gradients));
-  std::printf("with a region or step %.1f %%, with replay %.1f %%, raised in both %.1f %%, refused an outside write %.1f %%\n",
+  std::printf("with a region or step %.1f %%, with replay %.1f %%, raised in both %.1f %%, refused with reason %.1f %%\n",
               share(t.with_scopes), share(t.with_replay), share(t.raised), share(t.refused));
   std::printf("operators recorded %lld, replayed %lld; tensors saved %lld, dropped %lld; values verified %lld\n",
               static_cast<long long>(t.ops_recorded), static_cast<long long>(t.ops_replayed),

@@ -24,12 +24,6 @@ struct Call {
   double r(size_t k) const { return statement.reals.at(k); }
 };
 
-// A view made without gradients of a tensor that has them. It claims to be a leaf that requires grad but has no place to
-// accumulate one, and LibTorch asserts when such a tensor is saved under any saved-tensor hooks, Python's or ours.
-inline bool is_no_grad_view(const torch::Tensor& t) {
-  return t.is_leaf() && t.requires_grad() && t.is_view() && t._base().requires_grad();
-}
-
 // The values a new statement may use, while a program is being made. The generator runs what it writes, so real tensors
 // with real shapes are at hand and no shape inference is needed.
 class Chooser {
@@ -37,6 +31,7 @@ class Chooser {
   Chooser(Dice& dice_in, const std::vector<torch::Tensor>& values) : dice(dice_in), values_(values) {}
 
   Dice& dice;
+
   const torch::Tensor& at(int value) const { return values_[static_cast<size_t>(value)]; }
 
   // Adds an operand that satisfies the predicate; false if there is none. Prefers what carries gradients, and of that
@@ -46,7 +41,7 @@ class Chooser {
     std::vector<int> all, trained, computed;
     for (size_t v = 0; v < values_.size(); ++v) {
       const torch::Tensor& t = values_[v];
-      if (!t.defined() || (torch::GradMode::is_enabled() && is_no_grad_view(t)) || !fits(t)) continue;
+      if (!t.defined() || !fits(t)) continue;
       all.push_back(static_cast<int>(v));
       if (t.requires_grad()) (t.is_leaf() ? trained : computed).push_back(static_cast<int>(v));
     }

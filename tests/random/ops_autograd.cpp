@@ -75,11 +75,16 @@ std::vector<Operator> autograd_operators() {
       {"detach", 2, Effect::pure, propose_differentiable, [](const Call& c) -> Results { return {c.in[0].detach()}; }},
       {"fresh_leaf", 1, Effect::pure, propose_differentiable,
        [](const Call& c) -> Results { return {c.in[0].detach().clone().requires_grad_()}; }},
+      // On results of their own: LibTorch 1.13 crashes on a second hook after an in-place change.
       {"retain_grad", 1, Effect::pure, propose_differentiable,
-       [](const Call& c) -> Results { return c.in[0].retain_grad(), Results{}; }},
+       [](const Call& c) -> Results {
+         const Tensor retaining = c.in[0] * 1;
+         retaining.retain_grad();
+         return {retaining};
+       }},
       {"hook", 1, Effect::pure, propose_differentiable,
        [](const Call& c) -> Results {
-         const Tensor hooked = c.in[0] * 1;  // LibTorch 1.13 crashes on a second hook after an in-place change
+         const Tensor hooked = c.in[0] * 1;
          hooked.register_hook([](Tensor g) { return g * 0.5; });
          return {hooked};
        }},

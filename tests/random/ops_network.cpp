@@ -13,29 +13,28 @@ bool propose_rows_of_reals(Chooser& chooser, Statement& s) {
 }
 
 // Adds a vector of `width` of the same type: a weight, a bias, a running statistic.
-bool add_vector(Chooser& chooser, Statement& s, int64_t width, bool buffer) {
+bool add_vector(Chooser& chooser, Statement& s, int64_t width, bool buffer = false) {
   const auto type = chooser.operand_of(s, 0).scalar_type();
   return chooser.operand(s, [&](const Tensor& t) {
-    return t.scalar_type() == type && t.dim() == 1 && t.size(0) == width &&
-           (!buffer || (t.is_leaf() && !t.requires_grad()));
+    return t.scalar_type() == type && t.dim() == 1 && t.size(0) == width && !(buffer && (t.requires_grad() || !t.is_leaf()));
   });
 }
 
 bool propose_layer_norm(Chooser& chooser, Statement& s) {
   if (!propose_rows_of_reals(chooser, s)) return false;
   const int64_t width = chooser.operand_of(s, 0).size(-1);
-  return add_vector(chooser, s, width, false) && add_vector(chooser, s, width, false);
+  return add_vector(chooser, s, width) && add_vector(chooser, s, width);
 }
 
-// in = x, weight, bias, running mean, running variance, batches seen
+// in = x, weight, bias, running mean, running variance, batches seen; ints = training
 bool propose_batch_norm(Chooser& chooser, Statement& s) {
   if (!chooser.operand(s, [](const Tensor& t) { return is_real(t) && t.dim() >= 2 && t.size(0) > 1 && t.numel() > 0; })) {
     return false;
   }
   const int64_t width = chooser.operand_of(s, 0).size(1);
   s.ints = {chooser.dice.chance(0.8) ? 1 : 0};
-  return add_vector(chooser, s, width, false) && add_vector(chooser, s, width, false) &&
-         add_vector(chooser, s, width, true) && add_vector(chooser, s, width, true) &&
+  return add_vector(chooser, s, width) && add_vector(chooser, s, width) && add_vector(chooser, s, width, true) &&
+         add_vector(chooser, s, width, true) &&
          chooser.operand(s, [](const Tensor& t) { return is_index(t) && t.dim() == 0 && t.is_leaf(); });
 }
 
@@ -47,7 +46,7 @@ bool propose_linear(Chooser& chooser, Statement& s) {
       })) {
     return false;
   }
-  return add_vector(chooser, s, chooser.operand_of(s, 1).size(0), false);
+  return add_vector(chooser, s, chooser.operand_of(s, 1).size(0));
 }
 
 bool propose_image(Chooser& chooser, Statement& s) {
@@ -95,7 +94,7 @@ std::vector<Operator> layer_operators() {
       // Moves the running statistics once, in forward, however often backward asks for its results.
       {"batch_norm", 12, Effect::pure, propose_batch_norm,
        [](const Call& c) -> Results {
-         c.in[5].add_(1);
+         if (c.i(0) != 0) c.in[5].add_(1);
          return {torch::batch_norm(c.in[0], c.in[1], c.in[2], c.in[3], c.in[4], c.i(0) != 0, 0.1, 1e-5, false)};
        }},
       {"linear", 4, Effect::pure, propose_linear,

@@ -72,7 +72,8 @@ Comparison compare_until(const Outcome& plain, const Outcome& retrace, int state
 Comparison compare_raised(const Outcome& plain, const Outcome& retrace) {
   const auto& p = plain.thrown;
   const auto& r = retrace.thrown;
-  if (r && r->usage_error && plain.outside_write && (!p || r->statement <= p->statement)) {
+  const bool excused = r && ((r->usage_error && plain.outside_write) || (r->not_supported && plain.orphan_view));
+  if (excused && (!p || r->statement <= p->statement)) {
     return compare_until(plain, retrace, r->statement);
   }
   if (!p || !r || p->statement != r->statement || p->type != r->type) {

@@ -110,7 +110,7 @@ TEST(Comparison, AllowsARefusalOnlyWhereSomethingWasWrittenOutside) {
   EXPECT_EQ(compare(with_write, refused).verdict, Verdict::refused);
 }
 
-TEST(OutsideWrites, AreThoseOfATensorThatARegionReadFromOutside) {
+TEST(ScopeWatch, OutsideWritesAreThoseOfATensorThatARegionReadFromOutside) {
   const auto outside_write = [](std::vector<Statement> statements) {
     return run_plain(Program{1, 4, std::move(statements), {}}).outside_write;
   };

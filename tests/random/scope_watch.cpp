@@ -1,0 +1,47 @@
+#include "scope_watch.h"
+
+namespace retrace::random {
+
+namespace {
+
+template <class T>
+c10::weak_intrusive_ptr<T> weak(T* pointer) {
+  return c10::weak_intrusive_ptr<T>(c10::intrusive_ptr<T>::reclaim_copy(pointer));
+}
+
+bool is_orphan(const torch::Tensor& t) {
+  return t.is_leaf() && t.requires_grad() && t.is_view() && t._base().requires_grad();
+}
+
+}  // namespace
+
+ScopeWatch::Life& ScopeWatch::life_of(const torch::Tensor& tensor) {
+  c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  const auto found = lives_.find(storage);
+  if (found != lives_.end()) return found->second;
+  return lives_.emplace(storage, Life{weak(storage), scope_, {}}).first->second;
+}
+
+bool ScopeWatch::has_other_reader(const torch::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return false;
+  const Life& life = life_of(tensor);
+  return !life.readers.empty() && (life.readers.size() > 1 || *life.readers.begin() != scope_);
+}
+
+void ScopeWatch::defined(const torch::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return;
+  life_of(tensor);
+  if (is_orphan(tensor)) orphans_.emplace_back(weak(tensor.unsafeGetTensorImpl()), scope_);
+}
+
+void ScopeWatch::read(const torch::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return;
+  Life& life = life_of(tensor);
+  if (scope_ == 0) return;
+  if (life.birth_scope != scope_) life.readers.insert(scope_);
+  for (const auto& [orphan, birth_scope] : orphans_) {
+    orphan_view_ |= birth_scope != scope_ && orphan._unsafe_get_target() == tensor.unsafeGetTensorImpl();
+  }
+}
+
+}  // namespace retrace::random

@@ -1,0 +1,53 @@
+// Watches a plain run for what Retrace cannot be expected to survive, so that everything else is its fault.
+//
+// - A tensor came into a region from outside and was written later, outside of it: nothing can be rebuilt from it. Plain
+//   autograd minds only if it had saved that very tensor. Writes inside the same outermost scope are recorded and give no
+//   such excuse.
+// - BatchNorm wrote such a tensor: without a new version, so nobody can notice, and plain autograd itself goes on with
+//   what the tensor has become.
+// - A scope read a view that was made before it, without gradients, of a tensor that has them. It claims to be a leaf that
+//   requires grad but has nowhere to accumulate one; LibTorch asserts when it is saved under saved-tensor hooks.
+#pragma once
+
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include <torch/torch.h>
+
+namespace retrace::random {
+
+class ScopeWatch {
+ public:
+  void enter_scope() { depth_++ == 0 ? scope_ = ++scopes_ : 0; }
+  void leave_scope() { --depth_ == 0 ? scope_ = 0 : 0; }
+
+  void defined(const torch::Tensor& tensor);
+  void read(const torch::Tensor& tensor);
+  void written(const torch::Tensor& tensor) { outside_write_ |= has_other_reader(tensor); }
+  void written_silently(const torch::Tensor& tensor) { silent_outside_write_ |= has_other_reader(tensor); }
+
+  bool outside_write() const { return outside_write_; }
+  bool silent_outside_write() const { return silent_outside_write_; }
+  bool orphan_view() const { return orphan_view_; }
+
+ private:
+  struct Life {
+    c10::weak_intrusive_ptr<c10::StorageImpl> pin;  // the address is not reused while we remember it
+    int birth_scope;
+    std::set<int> readers;                          // scopes other than the birth scope
+  };
+  Life& life_of(const torch::Tensor& tensor);
+  bool has_other_reader(const torch::Tensor& tensor);
+
+  int depth_ = 0;
+  int scope_ = 0;   // the outermost scope we are in; 0 outside
+  int scopes_ = 0;
+  bool outside_write_ = false;
+  bool silent_outside_write_ = false;
+  bool orphan_view_ = false;
+  std::unordered_map<c10::StorageImpl*, Life> lives_;
+  std::vector<std::pair<c10::weak_intrusive_ptr<c10::TensorImpl>, int>> orphans_;  // with their birth scope
+};
+
+}  // namespace retrace::random
