@@ -96,7 +96,7 @@ Model make_gpt(Size size) {
   append_blocks(model, shape);
   const at::Tensor x0 = torch::randn({shape.batch, shape.length, shape.width});
   model.input = [x0] { return x0.clone().requires_grad_(); };
-  model.tail = [](const at::Tensor& y) { return y.square().mean(); };
+  model.criterion = [](const at::Tensor& y) { return y.square().mean(); };
   return model;
 }
 
@@ -114,8 +114,9 @@ TextGpt make_text_gpt(const GptShape& shape, int64_t vocabulary, uint64_t seed) 
   own(gpt.model, "head", head);
   gpt.model.name = "gpt";
   gpt.model.input = [batch] { return batch->tokens; };
-  gpt.model.tail = [batch, head](const at::Tensor& x) mutable {
-    return torch::nn::functional::cross_entropy(head->forward(x).flatten(0, 1), batch->targets.flatten());
+  gpt.model.head = [head](const at::Tensor& x) mutable { return head->forward(x); };
+  gpt.model.criterion = [batch](const at::Tensor& y) {
+    return torch::nn::functional::cross_entropy(y.flatten(0, 1), batch->targets.flatten());
   };
   gpt.feed = [batch](at::Tensor tokens, at::Tensor targets) { *batch = {std::move(tokens), std::move(targets)}; };
   return gpt;

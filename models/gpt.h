@@ -17,8 +17,7 @@ struct GptShape {
   double dropout = 0.1;
 };
 
-// Characters in, a loss per character out: embedding, blocks, head. Its layers are the embedding and the blocks; the
-// head and the loss are its tail.
+// Characters in, a loss per character out: embedding, blocks, head. Its layers are the embedding and the blocks.
 struct TextGpt {
   Model model;
   // What the next passes run on: int64 tokens and the tokens that follow them, both batch × length.

@@ -39,7 +39,7 @@ Model make_lstm(Size size) {
   const at::Tensor tokens = text.narrow(1, 0, shape.length).contiguous();
   const at::Tensor targets = text.narrow(1, 1, shape.length).flatten();
   model.input = [tokens] { return tokens; };
-  model.tail = [targets](const at::Tensor& y) {
+  model.criterion = [targets](const at::Tensor& y) {
     return torch::nn::functional::cross_entropy(y.flatten(0, 1), targets);
   };
   return model;

@@ -3,13 +3,14 @@
 //   auto model = models::make_model("unet", models::Size::test);
 //   model.loss().backward();
 //
-// Every model comes with its own fixed batch and is a chain: loss = tail(layers(input())). Whatever wants to run the
-// chain in another way (checkpointed in segments, say) walks `layers` itself; the model need not know.
+// Every model comes with its own fixed batch and is a chain: loss = criterion(head(layers(input()))). Whatever wants to
+// run the chain in another way (checkpointed in segments, say) walks `layers` itself; the model need not know.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -29,7 +30,11 @@ struct Model {
   std::vector<at::Tensor> buffers;
   std::function<at::Tensor()> input;  // begins a pass: what the first layer takes
   std::vector<Layer> layers;
-  Layer tail;  // from the last layer's output to the scalar loss
+  Layer head;       // from the last layer's result to the model's output; empty where that is it
+  Layer criterion;  // from the output to the scalar loss
+
+  at::Tensor output(at::Tensor x) const { return head ? head(std::move(x)) : x; }
+  at::Tensor tail(at::Tensor x) const { return criterion(output(std::move(x))); }
 
   // One forward pass, in train mode, on the fixed batch.
   at::Tensor loss() const;

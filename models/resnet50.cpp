@@ -79,7 +79,7 @@ int64_t append_stages(Model& model, const Shape& shape) {
 
 }  // namespace
 
-// The chain is the stem and the blocks, as the peers' benchmark cuts it; pooling and classifier are the tail.
+// The chain is the stem and the blocks, as the peers' benchmark cuts it; pooling and classifier are the head.
 Model make_resnet50(Size size) {
   const Shape shape = size == Size::bench ? Shape{8, 128, 64, 1000, {3, 4, 6, 3}} : Shape{4, 32, 4, 10, {1, 2, 1}};
   Model model;
@@ -92,10 +92,8 @@ Model make_resnet50(Size size) {
   const at::Tensor images = torch::randn({shape.batch, 3, shape.side, shape.side});
   const at::Tensor labels = torch::randint(shape.classes, {shape.batch}, torch::kLong);
   model.input = [images] { return images; };
-  model.tail = [fc, labels](const at::Tensor& x) mutable {
-    const at::Tensor pooled = torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1);
-    return torch::nn::functional::cross_entropy(fc(pooled), labels);
-  };
+  model.head = [fc](const at::Tensor& x) mutable { return fc(torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1)); };
+  model.criterion = [labels](const at::Tensor& y) { return torch::nn::functional::cross_entropy(y, labels); };
   return model;
 }
 

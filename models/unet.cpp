@@ -70,7 +70,7 @@ Model make_unet(Size size) {
     skips->clear();  // what a pass that threw half-way left behind
     return images;
   };
-  model.tail = [masks](const at::Tensor& y) { return torch::binary_cross_entropy_with_logits(y, masks); };
+  model.criterion = [masks](const at::Tensor& y) { return torch::binary_cross_entropy_with_logits(y, masks); };
   return model;
 }
 

@@ -77,9 +77,8 @@ Model make_vit(Size size) {
   const at::Tensor images = torch::randn({shape.batch, 3, shape.side, shape.side});
   const at::Tensor labels = torch::randint(shape.classes, {shape.batch}, torch::kLong);
   model.input = [images] { return images; };
-  model.tail = [head, labels](const at::Tensor& x) mutable {
-    return torch::nn::functional::cross_entropy(head->forward(x.select(0, 0)), labels);
-  };
+  model.head = [head](const at::Tensor& x) mutable { return head->forward(x.select(0, 0)); };
+  model.criterion = [labels](const at::Tensor& y) { return torch::nn::functional::cross_entropy(y, labels); };
   return model;
 }
 

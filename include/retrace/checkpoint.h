@@ -40,9 +40,13 @@ class Region {
 // A callable, a pointer to a module (torch::nn::Linear, std::shared_ptr<BlockImpl>), or a module itself.
 // Modules are asked for forward() first: a holder's operator() does not work for torch::nn::Sequential.
 template <class F, class... Args>
-concept Module = requires(F&& fn, Args&&... args) { fn->forward(std::forward<Args>(args)...); };
+concept Module = requires(F&& fn, Args&&... args) {
+  fn->forward(std::forward<Args>(args)...);
+};
 template <class F, class... Args>
-concept HasForward = requires(F&& fn, Args&&... args) { fn.forward(std::forward<Args>(args)...); };
+concept HasForward = requires(F&& fn, Args&&... args) {
+  fn.forward(std::forward<Args>(args)...);
+};
 template <class F, class... Args>
 concept Callable = Module<F, Args...> || std::invocable<F, Args...> || HasForward<F, Args...>;
 

@@ -17,16 +17,16 @@ enum class Decision { recompute, keep };
 
 struct TensorInfo {
   std::span<const int64_t> sizes;
-  int64_t bytes = 0;           // numel × element size
-  std::string_view dtype;      // "Float", "BFloat16", "Long", ...
+  int64_t bytes = 0;       // numel × element size
+  std::string_view dtype;  // "Float", "BFloat16", "Long", ...
 };
 
 // One operator that has just run, as a policy sees it. Valid only during the call.
 struct OpInfo {
-  std::string_view name;       // "aten::mm"
-  std::string_view overload;   // "" or e.g. "Tensor"
-  int64_t index = 0;           // how many operators the scope has recorded before this one
-  double seconds = 0;          // how long it took
+  std::string_view name;      // "aten::mm"
+  std::string_view overload;  // "" or e.g. "Tensor"
+  int64_t index = 0;          // how many operators the scope has recorded before this one
+  double seconds = 0;         // how long it took
   std::span<const TensorInfo> inputs;
   std::span<const TensorInfo> outputs;
 };
@@ -72,8 +72,9 @@ Policy custom(std::function<Decision(const OpInfo&)> decide);
 template <class F>
   requires(std::same_as<std::invoke_result_t<F&, const OpInfo&>, bool>)
 Policy custom(F decide) {
-  return custom(std::function<Decision(const OpInfo&)>(
-      [decide = std::move(decide)](const OpInfo& op) mutable { return decide(op) ? Decision::keep : Decision::recompute; }));
+  return custom(std::function<Decision(const OpInfo&)>([decide = std::move(decide)](const OpInfo& op) mutable {
+    return decide(op) ? Decision::keep : Decision::recompute;
+  }));
 }
 
 }  // namespace retrace

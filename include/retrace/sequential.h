@@ -24,6 +24,8 @@ std::vector<int64_t> balanced_segments(std::span<const int64_t> layer_bytes, int
 
 namespace detail {
 
+void check_layer_bytes(int64_t layers, std::span<const int64_t> layer_bytes);  // one entry per layer, or UsageError
+
 struct CallLayer {
   template <class Layer, class X>
   auto operator()(Layer& layer, X x) const {
@@ -71,6 +73,8 @@ X checkpoint_sequential(Net&& net, int64_t segments, X x, const Call& call = {})
 // With the bytes of each layer (one entry per layer), segments are balanced by bytes instead of by count.
 template <class Net, class X, class Call = detail::CallLayer>
 X checkpoint_sequential(Net&& net, int64_t segments, X x, std::span<const int64_t> layer_bytes, const Call& call = {}) {
+  auto& layers = detail::layers_of(net);
+  detail::check_layer_bytes(std::distance(std::begin(layers), std::end(layers)), layer_bytes);
   return detail::run_segments(net, balanced_segments(layer_bytes, segments), CheckpointOptions{}, std::move(x), call);
 }
 

@@ -6,9 +6,9 @@
 namespace retrace {
 
 struct Stats {
-  int64_t steps = 0;            // Session: steps begun. Process: outermost checkpoints and steps
-  int64_t ops_recorded = 0;     // operators on the tape (views compute nothing and are not among them)
-  int64_t ops_replayed = 0;     // operators run again for backward
+  int64_t steps = 0;         // Session: steps begun. Process: outermost checkpoints and steps
+  int64_t ops_recorded = 0;  // operators on the tape (views compute nothing and are not among them)
+  int64_t ops_replayed = 0;  // operators run again for backward
   double replay_seconds = 0;
   int64_t saved_tensors = 0;    // tensors autograd asked to save
   int64_t dropped_tensors = 0;  // of these, forgotten

@@ -51,7 +51,10 @@ constexpr int index(Owner owner) { return static_cast<int>(owner); }
 std::string describe(const Bytes& bytes) {
   std::string text;
   for (int i = 0; i < kOwners; ++i) {
-    text.append(i ? ", " : "").append(name(static_cast<Owner>(i))).append(" ").append(std::to_string(bytes.by_owner[i]));
+    text.append(i ? ", " : "")
+        .append(name(static_cast<Owner>(i)))
+        .append(" ")
+        .append(std::to_string(bytes.by_owner[i]));
   }
   return text;
 }
@@ -67,9 +70,9 @@ void note_peaks(Counter& c) {
 void reserve(int64_t bytes, Owner owner) {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
-  TORCH_CHECK_WITH(OutOfMemoryError, !c.limit || c.total + bytes <= *c.limit,
-                   "[retrace::memory] an allocation of ", bytes, " bytes would bring the live bytes from ", c.total,
-                   " above the limit of ", c.limit.value_or(0), ", so it was refused. Held by: ", describe(c.live),
+  TORCH_CHECK_WITH(OutOfMemoryError, !c.limit || c.total + bytes <= *c.limit, "[retrace::memory] an allocation of ",
+                   bytes, " bytes would bring the live bytes from ", c.total, " above the limit of ",
+                   c.limit.value_or(0), ", so it was refused. Held by: ", describe(c.live),
                    ". Raise the limit, or keep less with a retrace policy.");
   c.live.by_owner[index(owner)] += bytes;
   c.total += bytes;

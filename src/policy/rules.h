@@ -11,7 +11,7 @@ namespace retrace {
 
 // How a scope uses cut vertices: values that everything recorded after them depends on.
 struct CutUse {
-  int64_t keep_period = 0;         // keep every n-th; 0: keep none
+  int64_t keep_period = 0;           // keep every n-th; 0: keep none
   bool rebuild_in_segments = false;  // a long rebuild holds some of them instead of everything on its way
   bool tracked() const { return keep_period > 0 || rebuild_in_segments; }
 };

@@ -174,7 +174,8 @@ std::vector<c10::IValue> Replay::arguments_of(const Op& op) {
       lists[static_cast<size_t>(list - op.lists.begin())][static_cast<size_t>(arg.element)] = std::move(tensor);
     }
   }
-  for (size_t l = 0; l < op.lists.size(); ++l) stack[static_cast<size_t>(op.lists[l].slot)] = as_list(op.lists[l], lists[l]);
+  for (size_t l = 0; l < op.lists.size(); ++l)
+    stack[static_cast<size_t>(op.lists[l].slot)] = as_list(op.lists[l], lists[l]);
   return stack;
 }
 
@@ -283,7 +284,8 @@ namespace {
   throw InternalError("[verify] op '" + name + "': its result " + culprit->geometry().describe() +
                       " differs from the one computed in forward, so gradients would be wrong. The operator, or one "
                       "before it that saves nothing, does not compute the same thing twice, or memory was changed "
-                      "behind LibTorch's back. Keep its result with retrace::selective({\"" + name + "\"}).");
+                      "behind LibTorch's back. Keep its result with retrace::selective({\"" +
+                      name + "\"}).");
 }
 
 }  // namespace

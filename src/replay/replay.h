@@ -28,12 +28,12 @@ class Replay {
   bool stays(ValueId value) const;
 
   Tape& tape_;
-  std::vector<OpId> order_;      // what must run, in the order it was recorded
+  std::vector<OpId> order_;            // what must run, in the order it was recorded
   std::vector<c10::Storage> scratch_;  // per argument of the running op: the storage it writes
-  bool inside_segment_ = false;  // starts at a cut vertex that an earlier, longer rebuild held
-  OpId early_until_ = kNone;     // ops up to here are passed through: of what they make only `held_cuts_` stay
+  bool inside_segment_ = false;        // starts at a cut vertex that an earlier, longer rebuild held
+  OpId early_until_ = kNone;           // ops up to here are passed through: of what they make only `held_cuts_` stay
   std::vector<ValueId> held_cuts_;
-  std::vector<ValueId> touched_; // values whose `uses` we changed
+  std::vector<ValueId> touched_;  // values whose `uses` we changed
 };
 
 }  // namespace retrace

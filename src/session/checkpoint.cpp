@@ -31,7 +31,8 @@ namespace {
 
 void check_segments(int64_t layers, int64_t segments) {
   if (layers < 1) {
-    throw UsageError("[checkpoint_sequential] the network has no layers, so there is nothing to run: pass at least one.");
+    throw UsageError(
+        "[checkpoint_sequential] the network has no layers, so there is nothing to run: pass at least one.");
   }
   if (segments < 1 || segments > layers) {
     throw UsageError("[checkpoint_sequential] " + std::to_string(segments) + " segments asked of " +
@@ -55,6 +56,13 @@ int64_t segments_within(std::span<const int64_t> bytes, int64_t limit) {
 
 }  // namespace
 
+void detail::check_layer_bytes(int64_t layers, std::span<const int64_t> layer_bytes) {
+  if (static_cast<int64_t>(layer_bytes.size()) == layers) return;
+  throw UsageError("[checkpoint_sequential] bytes are given for " + std::to_string(layer_bytes.size()) +
+                   " layers, but the " + "network has " + std::to_string(layers) +
+                   ", so segments cannot be balanced by them: pass one number " + "per layer.");
+}
+
 std::vector<int64_t> balanced_segments(int64_t layers, int64_t segments) {
   check_segments(layers, segments);
   std::vector<int64_t> sizes(static_cast<size_t>(segments), layers / segments);
@@ -66,8 +74,9 @@ std::vector<int64_t> balanced_segments(std::span<const int64_t> layer_bytes, int
   const auto layers = static_cast<int64_t>(layer_bytes.size());
   check_segments(layers, segments);
   if (std::any_of(layer_bytes.begin(), layer_bytes.end(), [](int64_t b) { return b < 0; })) {
-    throw UsageError("[checkpoint_sequential] a layer's bytes are negative, so segments cannot be balanced by them: "
-                     "pass what each layer holds for backward, 0 or more.");
+    throw UsageError(
+        "[checkpoint_sequential] a layer's bytes are negative, so segments cannot be balanced by them: "
+        "pass what each layer holds for backward, 0 or more.");
   }
   int64_t low = *std::max_element(layer_bytes.begin(), layer_bytes.end());
   int64_t high = std::accumulate(layer_bytes.begin(), layer_bytes.end(), int64_t{0});

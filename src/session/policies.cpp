@@ -17,12 +17,14 @@ std::string full_name(const c10::OperatorName& name) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
+bool is_out_form(const c10::OperatorName& name) { return name.overload_name.find("out") != std::string::npos; }
+
 // Made of other operators above autograd: the recorder meets those, never this one.
 bool is_composite(const c10::OperatorName& name) {
   const auto handle = c10::Dispatcher::singleton().findSchema(name);
   return handle && handle->hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd) &&
-         !handle->hasKernelForDispatchKey(DispatchKey::AutogradCPU) &&
-         !handle->hasKernelForDispatchKey(DispatchKey::Autograd);
+         !handle->hasKernelForDispatchKey(DispatchKey::CPU) &&
+         !handle->hasKernelForDispatchKey(DispatchKey::AutogradCPU);
 }
 
 void check_name(const std::string& wanted, const std::vector<c10::OperatorName>& all) {
@@ -35,8 +37,13 @@ void check_name(const std::string& wanted, const std::vector<c10::OperatorName>&
     for (const auto& name : all) names.push_back(overload ? full_name(name) : name.name);
     std::string near;
     for (const auto& name : nearest_names(wanted, names, 3)) near += (near.empty() ? "'" : ", '") + name + "'";
-    throw UsageError("[selective] op '" + wanted + "': no loaded library registers it, so nothing would be kept. Near: " +
-                     near + ".");
+    throw UsageError("[selective] op '" + wanted +
+                     "': no loaded library registers it, so nothing would be kept. Near: " + near + ".");
+  }
+  // Nobody who names an operator means the form that writes into a given tensor, unless there is no other.
+  if (const auto out = std::stable_partition(matches.begin(), matches.end(), [](auto& n) { return !is_out_form(n); });
+      out != matches.begin()) {
+    matches.erase(out, matches.end());
   }
   if (std::all_of(matches.begin(), matches.end(), is_composite)) {
     throw UsageError("[selective] op '" + wanted +

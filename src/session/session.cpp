@@ -17,11 +17,11 @@ class SessionState {
 
   const Policy policy;
   const SessionOptions options;
-  std::mutex mutex;                     // guards what follows
+  std::mutex mutex;                                // guards what follows
   Account account = std::make_shared<Counters>();  // of the latest step
   int64_t steps = 0;
   bool open = false;
-  std::thread::id thread;               // of the open step
+  std::thread::id thread;  // of the open step
 };
 
 }  // namespace detail
@@ -37,8 +37,8 @@ Step::Step(std::shared_ptr<detail::SessionState> session) : session_(std::move(s
   }
   auto account = std::make_shared<Counters>();
   const auto verify = session_->options.verify;
-  const bool verifies = detail::verify_everything() || verify == Verify::always ||
-                        (verify == Verify::first_step && session_->steps == 0);
+  const bool verifies =
+      detail::verify_everything() || verify == Verify::always || (verify == Verify::first_step && session_->steps == 0);
   const Policy policy = detail::recompute_everything() ? recompute_all() : session_->policy;
   scope_ = begin_scope({.policy = policy, .verify = verifies, .session = true, .account = account});
   session_->account = std::move(account);

@@ -22,4 +22,16 @@ uint64_t fingerprint(const at::Tensor& tensor) {
   return XXH3_64bits(bytes + begin, static_cast<size_t>(end - begin));
 }
 
+uint64_t sample(const c10::Storage& storage) {
+  constexpr size_t kPieces = 16, kPieceBytes = 1024;
+  const auto* const bytes = static_cast<const char*>(storage.data_ptr().get());
+  const size_t size = bytes ? storage.nbytes() : 0;
+  if (size <= kPieces * kPieceBytes) return XXH3_64bits(bytes ? bytes : "", size);
+  uint64_t hash = 0;
+  for (size_t i = 0; i < kPieces; ++i) {
+    hash = XXH3_64bits_withSeed(bytes + (size - kPieceBytes) / (kPieces - 1) * i, kPieceBytes, hash);
+  }
+  return hash;
+}
+
 }  // namespace retrace

@@ -9,4 +9,9 @@ namespace retrace {
 
 uint64_t fingerprint(const at::Tensor& tensor);
 
+// Of a storage's bytes: all of them if they are few, else of pieces spread evenly over it. Costs microseconds. Notices an
+// optimizer's update of a weight, which LibTorch's own C++ optimizers make through data() and so without counting it as a
+// change; need not notice a change of a few elements.
+uint64_t sample(const c10::Storage& storage);
+
 }  // namespace retrace

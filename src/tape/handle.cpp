@@ -74,9 +74,10 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
 at::Tensor Handle::call_unpack_hook() {
   check_version();
   if (orphan_) {
-    throw NotSupported("[backward] a view that was made under no_grad of a tensor with grad, before the checkpoint or step "
-                       "began, was saved for backward, which LibTorch cannot do through hooks, so backward cannot go on. "
-                       "Make it with detach() instead, or inside the checkpoint.");
+    throw NotSupported(
+        "[backward] a view that was made under no_grad of a tensor with grad, before the checkpoint or step "
+        "began, was saved for backward, which LibTorch cannot do through hooks, so backward cannot go on. "
+        "Make it with detach() instead, or inside the checkpoint.");
   }
   return value_ == kNone ? tensor_ : tape_->unpack(*this);
 }
@@ -85,8 +86,8 @@ at::Tensor Handle::call_unpack_hook() {
 void Handle::check_version() const {
   TORCH_CHECK(is_unchanged(),
               "one of the variables needed for gradient computation has been modified by an inplace operation: [",
-              (tensor_.defined() ? Geometry::of(tensor_) : geometry_).describe(), "] is at version ", version_of(version_),
-              "; expected version ", saved_version_,
+              (tensor_.defined() ? Geometry::of(tensor_) : geometry_).describe(), "] is at version ",
+              version_of(version_), "; expected version ", saved_version_,
               " instead. Hint: change a clone of the tensor, or change it after backward.");
 }
 
@@ -97,7 +98,9 @@ void Handle::follow(ValueId value) {
   fingerprint_.reset();
 }
 
-bool Handle::consumed_in(uint64_t round) const { return std::find(rounds_.begin(), rounds_.end(), round) != rounds_.end(); }
+bool Handle::consumed_in(uint64_t round) const {
+  return std::find(rounds_.begin(), rounds_.end(), round) != rounds_.end();
+}
 
 bool Handle::forget_round(uint64_t round) {
   const auto entry = std::find(rounds_.begin(), rounds_.end(), round);

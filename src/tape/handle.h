@@ -28,7 +28,7 @@ class Handle final : public compat::SavedVariableHooks {
 
   // For the tape.
   ValueId value() const { return value_; }
-  bool is_unchanged() const;  // as far as its version says
+  bool is_unchanged() const;   // as far as its version says
   void follow(ValueId value);  // stands for another content of the same storage from now on
   size_t position() const { return position_; }
   void set_position(size_t position) { position_ = position; }

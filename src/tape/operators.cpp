@@ -12,16 +12,17 @@ namespace {
 
 using Names = std::unordered_set<std::string>;
 
-const Names kShapeOnly = {"aten::empty_like", "aten::zeros_like",  "aten::ones_like",  "aten::full_like",
-                          "aten::rand_like",  "aten::randn_like",  "aten::randint_like", "aten::new_empty",
-                          "aten::new_zeros",  "aten::new_ones",    "aten::new_full",   "aten::new_empty_strided"};
+const Names kShapeOnly = {"aten::empty_like", "aten::zeros_like", "aten::ones_like",    "aten::full_like",
+                          "aten::rand_like",  "aten::randn_like", "aten::randint_like", "aten::new_empty",
+                          "aten::new_zeros",  "aten::new_ones",   "aten::new_full",     "aten::new_empty_strided"};
 
-const Names kUninitialised = {"aten::empty", "aten::empty_like", "aten::empty_strided", "aten::new_empty",
-                              "aten::new_empty_strided", "aten::empty_permuted", "aten::empty_quantized"};
+const Names kUninitialised = {"aten::empty",          "aten::empty_like",        "aten::empty_strided",
+                              "aten::new_empty",      "aten::new_empty_strided", "aten::empty_permuted",
+                              "aten::empty_quantized"};
 
-const Names kOverwrites = {"aten::copy_",    "aten::fill_",     "aten::zero_",      "aten::bernoulli_",
-                           "aten::normal_",  "aten::uniform_",  "aten::random_",    "aten::exponential_",
-                           "aten::cauchy_",  "aten::geometric_", "aten::log_normal_"};
+const Names kOverwrites = {"aten::copy_",   "aten::fill_",      "aten::zero_",      "aten::bernoulli_",
+                           "aten::normal_", "aten::uniform_",   "aten::random_",    "aten::exponential_",
+                           "aten::cauchy_", "aten::geometric_", "aten::log_normal_"};
 
 const Names kOpaque = {"aten::set_", "aten::resize_", "aten::resize_as_", "aten::_resize_output_", "aten::set_data"};
 

@@ -10,16 +10,16 @@ namespace retrace {
 
 struct OpTraits {
   c10::OperatorName name{"", ""};
-  bool draws = false;            // certainly random: replay from a recorded generator state
-  bool may_draw = false;         // not one of LibTorch's own: compare the generator before and after
-  int generator_argument = -1;   // position, or -1
-  std::vector<bool> writes;      // per argument: written in place, says the schema
+  bool draws = false;              // certainly random: replay from a recorded generator state
+  bool may_draw = false;           // not one of LibTorch's own: compare the generator before and after
+  int generator_argument = -1;     // position, or -1
+  std::vector<bool> writes;        // per argument: written in place, says the schema
   std::vector<int> silent_writes;  // further arguments it writes, though the schema does not say so ...
-  int silent_when = -1;          // ... and if >= 0, only when this bool argument is true
-  bool overwrites = false;       // what it writes does not depend on what was there
-  bool shape_only = false;       // looks only at the shape of its first argument (empty_like, zeros_like, new_full, ...)
-  bool uninitialised = false;    // returns memory nobody has written (empty and its kin)
-  bool opaque = false;           // rearranges storages: nothing it touches is rebuilt
+  int silent_when = -1;            // ... and if >= 0, only when this bool argument is true
+  bool overwrites = false;         // what it writes does not depend on what was there
+  bool shape_only = false;     // looks only at the shape of its first argument (empty_like, zeros_like, new_full, ...)
+  bool uninitialised = false;  // returns memory nobody has written (empty and its kin)
+  bool opaque = false;         // rearranges storages: nothing it touches is rebuilt
 };
 
 // Cached for the life of the process.

@@ -169,7 +169,7 @@ class Recording {
       note_views();
       return;
     }
-    const bool keep = decide() == Decision::keep;    // may throw: nothing has been recorded yet
+    const bool keep = decide() == Decision::keep;  // may throw: nothing has been recorded yet
     const Tape::Lock lock(tape_);
     const OpId id = replayable_ ? tape_.next_op() : kNone;
     add_values(id, keep);
@@ -263,9 +263,10 @@ class Recording {
     // Memory that only this operator and its like have written is as good as computed; count how far they got.
     Value& v = tape_.value(after);
     const auto [begin, end] = arg.geometry.dense_byte_range();
-    const bool joins = before.written_begin == before.written_end ||
-                       (begin <= before.written_end && end >= before.written_begin);
-    v.written_begin = joins && before.written_begin != before.written_end ? std::min(begin, before.written_begin) : begin;
+    const bool joins =
+        before.written_begin == before.written_end || (begin <= before.written_end && end >= before.written_begin);
+    v.written_begin =
+        joins && before.written_begin != before.written_end ? std::min(begin, before.written_begin) : begin;
     v.written_end = joins ? std::max(end, before.written_end) : end;
     v.unwritten = !(v.written_begin == 0 && v.written_end >= v.bytes);
     return after;
@@ -277,8 +278,8 @@ class Recording {
       const TensorArg& arg = op_->args[i];
       if (arg.shape_only || arg.becomes != kNone) continue;
       const Value& v = tape_.value(arg.value);
-      const bool overwritten = std::any_of(written_.begin(), written_.end(),
-                                           [&](size_t j) { return op_->args[j].value == arg.value; });
+      const bool overwritten =
+          std::any_of(written_.begin(), written_.end(), [&](size_t j) { return op_->args[j].value == arg.value; });
       if (!overwritten && (tape_.is_root(v) || v.keep)) tape_.hold(arg.value, seen_[i].tensor.storage());
     }
   }
@@ -310,7 +311,7 @@ class Recording {
   std::vector<size_t> written_;  // positions in op_->args
   std::vector<std::pair<ValueId, c10::Storage>> copies_;
   std::vector<at::Tensor> outputs_;
-  std::vector<size_t> fresh_;    // positions in outputs_
+  std::vector<size_t> fresh_;  // positions in outputs_
 };
 
 // Runs instead of an operator on a recording thread, after autograd and before the backend.

@@ -57,8 +57,8 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options) {
   const bool segments = options.session && use.rebuild_in_segments;
   std::optional<CutTracker> cuts;
   if (use.keep_period > 0 || segments) cuts.emplace(use.keep_period);
-  auto scope = std::shared_ptr<Scope>(new Scope{tape, options.policy, rules.may_drop(), options.verify, account,
-                                                std::move(cuts), segments});
+  auto scope = std::shared_ptr<Scope>(
+      new Scope{tape, options.policy, rules.may_drop(), options.verify, account, std::move(cuts), segments});
   {
     const Tape::Lock lock(*tape);
     if (std::find(tape->accounts.begin(), tape->accounts.end(), account) == tape->accounts.end()) {

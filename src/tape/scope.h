@@ -30,7 +30,7 @@ struct Scope {
 struct ScopeOptions {
   Policy policy;
   bool verify = false;
-  bool session = false;  // a whole step: weights are told apart, rebuilds go in segments
+  bool session = false;       // a whole step: weights are told apart, rebuilds go in segments
   Account account = nullptr;  // null: the enclosing scope's
 };
 

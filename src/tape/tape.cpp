@@ -6,6 +6,7 @@
 
 #include "memory/allocator.h"
 #include "replay/demand.h"
+#include "tape/fingerprint.h"
 #include "tape/generator.h"
 #include "tape/handle.h"
 #include "tape/scope.h"
@@ -154,6 +155,7 @@ void Tape::hold(ValueId id, const c10::Storage& storage) {
   becomes_source<Alive>(*this, id);
   becomes_source<Pending>(*this, id);
   v.held = storage;
+  v.held_sample = sample(storage);
   add_holder(id, storage);
 }
 
@@ -258,9 +260,10 @@ void Tape::collect() {
   for (OpId id = 0; id < next_op(); ++id) {
     const Op* const candidate = find_op(id);
     if (!candidate) continue;
-    const bool lost = candidate->alive == 0 && std::any_of(candidate->args.begin(), candidate->args.end(), [&](auto& arg) {
-      return !arg.shape_only && is_root(value(arg.value)) && !value(arg.value).held;
-    });
+    const bool lost =
+        candidate->alive == 0 && std::any_of(candidate->args.begin(), candidate->args.end(), [&](auto& arg) {
+          return !arg.shape_only && is_root(value(arg.value)) && !value(arg.value).held;
+        });
     lost ? drop_op(id) : static_cast<void>(++surviving_ops_);
   }
 }
@@ -348,15 +351,17 @@ c10::Storage Tape::content(ValueId id, const Op* wanted_by) {
   const Value& v = value(id);
   if (v.rebuilt) return v.rebuilt;
   if (v.held && v.held.unsafeGetStorageImpl() != storage(v.storage).pin._unsafe_get_target()) return v.held;
-  if (c10::Storage living = living_storage(id)) return living;
-  if (!is_root(v) && !v.held) return {};
+  c10::Storage living = living_storage(id);
+  if (!v.held && (living || !is_root(v))) return living;
+  if (living && sample(v.held) == v.held_sample) return living;
   throw UsageError("[backward] op '" + (wanted_by ? wanted_by->name() : std::string("?")) +
-                   "': a tensor it read was changed in place after forward, so its result cannot be rebuilt. Change "
-                   "such tensors after backward, or change a clone.");
+                   "': a tensor it read was changed after forward (an in-place operator, an optimizer's step, a "
+                   "pointer), so its result cannot be rebuilt. Change such tensors after backward, or change a clone.");
 }
 
 int64_t Tape::bytes() const {
-  size_t total = sizeof(*this) + values_.capacity() * sizeof(Value) + handles_.size() * (sizeof(Handle) + sizeof(void*));
+  size_t total =
+      sizeof(*this) + values_.capacity() * sizeof(Value) + handles_.size() * (sizeof(Handle) + sizeof(void*));
   total += storages_.capacity() * sizeof(StorageRecord) + storages_.size() * sizeof(c10::StorageImpl);
   total += ids_.size() * (sizeof(void*) * 3 + sizeof(StorageId)) + ids_.bucket_count() * sizeof(void*);
   total += ops_.capacity() * sizeof(void*);

@@ -60,14 +60,14 @@ struct Op {
 
   c10::OperatorHandle handle;
   const OpTraits* traits;
-  c10::DispatchKeySet keys;                // what the dispatcher was to go on with
+  c10::DispatchKeySet keys;  // what the dispatcher was to go on with
   c10::impl::LocalDispatchKeySet thread_keys{c10::impl::PODLocalDispatchKeySet{}};
   at::ScalarType autocast_dtype = at::kFloat;
-  std::vector<c10::IValue> stack;          // arguments, tensors blanked
+  std::vector<c10::IValue> stack;  // arguments, tensors blanked
   std::vector<TensorArg> args;
   std::vector<ListArg> lists;
   std::vector<FreshOutput> fresh;
-  at::Generator generator;                 // in the state it was drawn from; undefined if it was not
+  at::Generator generator;  // in the state it was drawn from; undefined if it was not
   float seconds = 0;
   Account account;
 
@@ -81,24 +81,25 @@ struct Op {
 // One content of one storage.
 struct Value {
   StorageId storage = kNone;
-  OpId producer = kNone;     // none: a root. It cannot be rebuilt, only held
-  OpId born = kNone;         // how many ops had been recorded: orders values in time, roots included
+  OpId producer = kNone;  // none: a root. It cannot be rebuilt, only held
+  OpId born = kNone;      // how many ops had been recorded: orders values in time, roots included
   int64_t bytes = 0;
-  bool foreign = false;      // came from outside: a parameter, an input, a buffer
-  bool keep = false;         // the policy wants it held, and every later content of its storage with it
-  bool consumed = false;     // an op on the tape reads it
-  bool held_copy = false;    // `held` is our own copy, so nobody else can change it
+  bool foreign = false;        // came from outside: a parameter, an input, a buffer
+  bool keep = false;           // the policy wants it held, and every later content of its storage with it
+  bool consumed = false;       // an op on the tape reads it
+  bool held_copy = false;      // `held` is our own copy, so nobody else can change it
   bool segment_start = false;  // a rebuild in segments stopped here
-  bool unwritten = false;    // part of it is memory that no recorded operator has written
+  bool unwritten = false;      // part of it is memory that no recorded operator has written
   int64_t written_begin = 0, written_end = 0;  // the part that was, while `unwritten`
 
   c10::Storage held;         // strong while alive: roots, kept values, cut vertices
+  uint64_t held_sample = 0;  // of its content when it was taken, to notice changes that LibTorch does not count
   c10::Storage rebuilt;      // strong while pending
   int32_t alive = 0;
   int32_t pending = 0;
-  int32_t uses = 0;          // within the running replay
-  int32_t handles = 0;       // that stand for it
-  int32_t holders = 0;       // of its bytes, for the books: `held` and handles
+  int32_t uses = 0;     // within the running replay
+  int32_t handles = 0;  // that stand for it
+  int32_t holders = 0;  // of its bytes, for the books: `held` and handles
 };
 
 struct StorageRecord {
@@ -181,12 +182,12 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
   int64_t bytes() const;  // of the tape itself
   void note_kept(int64_t delta);
-  void measure();         // tells the accounts how large the tape is
+  void measure();  // tells the accounts how large the tape is
   bool closed() const { return closed_; }
   bool tags_weights() const { return tags_weights_; }
 
-  std::vector<Account> accounts;             // everyone who recorded here
-  std::vector<ValueId> cuts;                 // cut vertices in order, if long rebuilds go in segments
+  std::vector<Account> accounts;  // everyone who recorded here
+  std::vector<ValueId> cuts;      // cut vertices in order, if long rebuilds go in segments
 
   // Frees content whose count has reached 0. Called by demand.h.
   void nobody_alive(ValueId value);
@@ -216,12 +217,12 @@ class Tape : public std::enable_shared_from_this<Tape> {
   std::vector<Value> values_;
   std::vector<StorageRecord> storages_;
   std::unordered_map<const c10::StorageImpl*, StorageId> ids_;
-  std::vector<Written> unsettled_;    // by the last op: their version is counted only afterwards
+  std::vector<Written> unsettled_;  // by the last op: their version is counted only afterwards
   std::vector<Handle*> handles_;
-  std::vector<uint64_t> rounds_;      // backwards that have unpacked here and not ended
-  size_t since_collect_ = 0;          // ops appended
-  size_t surviving_ops_ = 0;          // of the last collect(), so that collecting stays cheap
-  bool dirty_ = false;                // a backward let go of values while recording is open
+  std::vector<uint64_t> rounds_;  // backwards that have unpacked here and not ended
+  size_t since_collect_ = 0;      // ops appended
+  size_t surviving_ops_ = 0;      // of the last collect(), so that collecting stays cheap
+  bool dirty_ = false;            // a backward let go of values while recording is open
   bool closed_ = false;
   const bool tags_weights_;
   uint32_t replays_ = 0;

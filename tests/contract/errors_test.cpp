@@ -181,7 +181,9 @@ TEST(Errors, AnExceptionThrownByAPolicyReachesTheCallerOfTheOperator) {
     if (op.name == "aten::exp") throw UsersOwn{7};
     return false;
   });
-  EXPECT_THROW(checkpoint({.policy = refuses}, [](Tensor t) { return t.sin().exp(); }, x), UsersOwn);
+  EXPECT_THROW(checkpoint(
+                   {.policy = refuses}, [](Tensor t) { return t.sin().exp(); }, x),
+               UsersOwn);
   expect_next_step_works();
 }
 

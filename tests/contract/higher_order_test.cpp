@@ -117,7 +117,7 @@ TEST(HigherOrder, CreateGraphBackwardLeavesADifferentiableGradient) {
   expect_same_as_plain([](const Wrap& wrap) -> Tensors {
     auto x = torch::randn({4}).requires_grad_();
     auto y = wrap(body, x);
-    y.sum().backward({}, std::nullopt, true);
+    y.sum().backward({}, /*retain_graph=*/true, /*create_graph=*/true);
     auto g = x.grad();
     EXPECT_TRUE(g.requires_grad());
     auto second = torch::autograd::grad({g.sin().sum()}, {x})[0];
@@ -140,8 +140,12 @@ TEST(HigherOrder, EveryPatternLetsGoOfItsMemory) {
   const NothingLeaks nothing_leaks;
   { auto y = checkpoint(body, x); }
   { auto g = gradient(checkpoint(body, x), x); }
-  { auto g = checkpoint([](Tensor t) { return gradient(body(t), t); }, x); }
-  { auto g = gradient(checkpoint([](Tensor t) { return gradient(checkpoint(body, t), t); }, x), x); }
+  {
+    auto g = checkpoint([](Tensor t) { return gradient(body(t), t); }, x);
+  }
+  {
+    auto g = gradient(checkpoint([](Tensor t) { return gradient(checkpoint(body, t), t); }, x), x);
+  }
 }
 
 }  // namespace retrace::test::higher_order

@@ -76,8 +76,8 @@ TEST(Hooks, NodeHookThatRunsBackwardThroughAnotherPartOfTheRegion) {
     auto x = torch::randn({4}).requires_grad_(), w = torch::randn({4}).requires_grad_();
     auto [a, b] = wrap([](Tensor t, Tensor u) { return std::pair(t.sin().exp().cos(), u.cos().exp().sin()); }, x, w);
     Tensor inner;
-    a.grad_fn()->add_post_hook(std::make_unique<CallOnce>(
-        [&, b = b] { inner = torch::autograd::grad({b.sum()}, {w}, {}, true)[0]; }));
+    a.grad_fn()->add_post_hook(
+        std::make_unique<CallOnce>([&, b = b] { inner = torch::autograd::grad({b.sum()}, {w}, {}, true)[0]; }));
     auto g = torch::autograd::grad({a.sum()}, {x}, {}, true)[0];
     auto again = torch::autograd::grad({(a * b).sum()}, {x, w}, {}, true);
     return {a, b, inner, g, again[0], again[1]};

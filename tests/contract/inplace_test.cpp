@@ -44,9 +44,9 @@ TEST(InPlace, ActivationsInPlace) {
     auto x = torch::randn({4, 6}).requires_grad_();
     auto y = wrap(
         [&](Tensor t) {
-          auto h = torch::relu_(a(t));
-          h = torch::sigmoid_(b(h));
-          h = torch::leaky_relu_(h - 0.5, 0.1);
+          auto h = a(t).relu_();
+          h = b(h).sigmoid_() - 0.5;
+          torch::leaky_relu_(h, 0.1);
           return torch::nn::functional::elu(h * 3, torch::nn::functional::ELUFuncOptions().inplace(true)).tanh_();
         },
         x);

@@ -210,8 +210,8 @@ TEST(InputsOutputs, RequiresGradOfOutputsEqualsThePlainCalls) {
   expect_same_as_plain([](const Wrap& wrap) -> Tensors {
     auto x = torch::randn({4}).requires_grad_();
     auto aux = torch::randn({4});
-    auto [a, b, c, d] = wrap(
-        [](Tensor t, Tensor u) { return std::tuple(t.exp(), u.exp(), t.detach().sin(), t.argmax()); }, x, aux);
+    auto [a, b, c, d] =
+        wrap([](Tensor t, Tensor u) { return std::tuple(t.exp(), u.exp(), t.detach().sin(), t.argmax()); }, x, aux);
     EXPECT_TRUE(a.requires_grad());
     EXPECT_FALSE(b.requires_grad());
     EXPECT_FALSE(c.requires_grad());
@@ -277,7 +277,8 @@ TEST(InputsOutputs, MoveOnlyArgumentsAndResults) {
       [](std::unique_ptr<int> n, Tensor t) {
         auto y = (t * *n).exp();
         return std::pair(std::move(n), y);
-      }, std::make_unique<int>(3), x);
+      },
+      std::make_unique<int>(3), x);
   EXPECT_EQ(*result.first, 3);
   result.second.sum().backward();
   EXPECT_SAME_BITS((x.detach() * 3).exp() * 3, x.grad());

@@ -59,7 +59,8 @@ class SpectralImpl : public torch::nn::Module {
   Tensor forward(const Tensor& x) {
     {
       const torch::NoGradGuard no_grad;
-      v_.copy_(torch::nn::functional::normalize(weight_.t().mv(u_), torch::nn::functional::NormalizeFuncOptions().dim(0)));
+      v_.copy_(
+          torch::nn::functional::normalize(weight_.t().mv(u_), torch::nn::functional::NormalizeFuncOptions().dim(0)));
       u_.copy_(torch::nn::functional::normalize(weight_.mv(v_), torch::nn::functional::NormalizeFuncOptions().dim(0)));
     }
     auto sigma = torch::dot(u_.clone(), weight_.mv(v_.clone()));
@@ -181,11 +182,12 @@ TEST(Layers, EmbeddingBagAndSparseGradients) {
 TEST(Layers, ConvolutionsPoolingAndNormalisations) {
   expect_same_as_plain([](const Wrap& wrap) -> Tensors {
     using namespace torch::nn;
-    Sequential net(Conv2d(Conv2dOptions(3, 4, 3).padding(1)), GroupNorm(GroupNormOptions(2, 4)), GELU(),
-                   MaxPool2d(MaxPool2dOptions(2)), ConvTranspose2d(ConvTranspose2dOptions(4, 4, 2).stride(2)),
-                   InstanceNorm2d(InstanceNorm2dOptions(4).affine(true).track_running_stats(true)), Softplus(),
-                   Upsample(UpsampleOptions().scale_factor(std::vector<double>{2, 2}).mode(torch::kBilinear).align_corners(false)),
-                   AdaptiveAvgPool2d(AdaptiveAvgPool2dOptions({2, 2})), Dropout2d(0.3), Flatten(), Linear(16, 3));
+    Sequential net(
+        Conv2d(Conv2dOptions(3, 4, 3).padding(1)), GroupNorm(GroupNormOptions(2, 4)), GELU(),
+        MaxPool2d(MaxPool2dOptions(2)), ConvTranspose2d(ConvTranspose2dOptions(4, 4, 2).stride(2)),
+        InstanceNorm2d(InstanceNorm2dOptions(4).affine(true).track_running_stats(true)), Softplus(),
+        Upsample(UpsampleOptions().scale_factor(std::vector<double>{2, 2}).mode(torch::kBilinear).align_corners(false)),
+        AdaptiveAvgPool2d(AdaptiveAvgPool2dOptions({2, 2})), Dropout2d(0.3), Flatten(), Linear(16, 3));
     auto x = torch::randn({2, 3, 8, 8}).requires_grad_();
     auto y = wrap([&](Tensor t) { return net->forward(t); }, x);
     y.square().sum().backward();
@@ -197,7 +199,8 @@ TEST(Layers, ConvolutionsPoolingAndNormalisations) {
 
 TEST(Layers, MultiheadAttentionAndTransformerLayer) {
   expect_same_as_plain([](const Wrap& wrap) -> Tensors {
-    torch::nn::TransformerEncoderLayer layer(torch::nn::TransformerEncoderLayerOptions(8, 2).dim_feedforward(16).dropout(0.2));
+    torch::nn::TransformerEncoderLayer layer(
+        torch::nn::TransformerEncoderLayerOptions(8, 2).dim_feedforward(16).dropout(0.2));
     auto x = torch::randn({4, 2, 8}).requires_grad_();
     auto y = wrap([&](Tensor t) { return layer(t); }, x);
     y.square().sum().backward();

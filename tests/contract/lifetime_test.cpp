@@ -189,7 +189,8 @@ TEST(Lifetime, PoliciesMayKeepTensorsThatDoNotRequireGrad) {
   const LiveDelta live;
   times_run();
   auto loss = checkpoint(
-      {.policy = selective({"retrace_test::twice"})}, [&](Tensor t) { return (t * counted_twice(table)).sin().sum(); }, x);
+      {.policy = selective({"retrace_test::twice"})}, [&](Tensor t) { return (t * counted_twice(table)).sin().sum(); },
+      x);
   EXPECT_EQ(live.bytes(), kUnit + 4);
   loss.backward();
   EXPECT_EQ(times_run(), 1);

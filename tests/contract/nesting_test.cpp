@@ -85,7 +85,12 @@ int64_t bytes_kept_inside(const CheckpointOptions& outer, const CheckpointOption
   auto x = torch::randn({64, 64}).requires_grad_();
   const LiveDelta live;
   auto y = checkpoint(
-      outer, [&](Tensor t) { return checkpoint(inner, [](Tensor u) { return u.sin().sin().sin(); }, t); }, x);
+      outer,
+      [&](Tensor t) {
+        return checkpoint(
+            inner, [](Tensor u) { return u.sin().sin().sin(); }, t);
+      },
+      x);
   return live.bytes() - kUnit;
 }
 
@@ -133,7 +138,8 @@ TEST(Nesting, SelectiveRegionsKeepWhatEachOneNames) {
   auto y = checkpoint(
       {.policy = selective({"aten::exp"})},
       [](Tensor t) {
-        auto h = checkpoint({.policy = selective({"aten::sin"})}, [](Tensor u) { return u.sin().exp().cos(); }, t);
+        auto h = checkpoint(
+            {.policy = selective({"aten::sin"})}, [](Tensor u) { return u.sin().exp().cos(); }, t);
         return h.sin().exp().cos();
       },
       x);

@@ -142,7 +142,8 @@ TEST(Retain, MemoryOfARegionIsFreedByTheFirstNonRetainedBackward) {
   Tensor y;
   {
     const LiveDelta live;
-    y = checkpoint({.policy = keep_all()}, [](Tensor t) { return t.sin().sin().sin(); }, x);
+    y = checkpoint(
+        {.policy = keep_all()}, [](Tensor t) { return t.sin().sin().sin(); }, x);
     torch::autograd::grad({y.sum()}, {x});
     EXPECT_EQ(live.bytes(), kUnit);  // y; the graph is still there, its tensors are not
   }

@@ -11,8 +11,8 @@ namespace retrace::test::sequential {
 using torch::Tensor;
 
 torch::nn::Sequential make_net() {
-  return torch::nn::Sequential(torch::nn::Linear(6, 8), torch::nn::ReLU(), torch::nn::Linear(8, 8), torch::nn::Dropout(0.3),
-                               torch::nn::Tanh(), torch::nn::Linear(8, 4));
+  return torch::nn::Sequential(torch::nn::Linear(6, 8), torch::nn::ReLU(), torch::nn::Linear(8, 8),
+                               torch::nn::Dropout(0.3), torch::nn::Tanh(), torch::nn::Linear(8, 4));
 }
 
 template <class Parameters>
@@ -60,7 +60,9 @@ TEST(Sequential, TakesAModuleList) {
   expect_same_as_plain(
       [](const Wrap& wrap) -> Tensors {
         torch::nn::ModuleList list(torch::nn::Linear(6, 6), torch::nn::Linear(6, 6), torch::nn::Linear(6, 6));
-        const auto call = [](auto& layer, auto x) { return layer->template as<torch::nn::Linear>()->forward(x).tanh(); };
+        const auto call = [](auto& layer, auto x) {
+          return layer->template as<torch::nn::Linear>()->forward(x).tanh();
+        };
         auto x = torch::randn({5, 6}).requires_grad_();
         Tensor y = x;
         if (wrap.how() == How::plain) {
@@ -89,7 +91,8 @@ TEST(Sequential, TakesCallables) {
 TEST(Sequential, SupportsFunctionalGradientsWithCreateGraph) {
   expect_same_as_plain(
       [](const Wrap& wrap) -> Tensors {
-        torch::nn::Sequential net(torch::nn::Linear(6, 8), torch::nn::Tanh(), torch::nn::Linear(8, 4), torch::nn::Sigmoid());
+        torch::nn::Sequential net(torch::nn::Linear(6, 8), torch::nn::Tanh(), torch::nn::Linear(8, 4),
+                                  torch::nn::Sigmoid());
         auto x = torch::randn({5, 6}).requires_grad_();
         auto y = wrap.how() == How::plain ? net->forward(x) : checkpoint_sequential(net, 2, x);
         auto g = torch::autograd::grad({y.sum()}, {x}, {}, true, true)[0];

@@ -133,7 +133,8 @@ TEST(Threads, RegionsOnTwoThreadsAreIndependent) {
 TEST(Threads, TheLastHandleMayBeDroppedOnAnotherThread) {
   auto x = torch::randn({64, 64}).requires_grad_();
   const NothingLeaks nothing_leaks;
-  auto y = checkpoint({.policy = keep_all()}, [](Tensor t) { return t.sin().sin().sin(); }, x);
+  auto y = checkpoint(
+      {.policy = keep_all()}, [](Tensor t) { return t.sin().sin().sin(); }, x);
   std::thread([moved = std::move(y)]() mutable { moved = Tensor(); }).join();
 }
 

@@ -170,7 +170,8 @@ TEST(Views, AViewOperatorMayBeNamedByAPolicy) {
       [](const Wrap& wrap) -> Tensors {
         auto x = torch::randn({4, 4}).requires_grad_();
         const auto body = [](Tensor t) { return t.exp().t().sin().view({16}).cos(); };
-        auto y = wrap.how() == How::plain ? body(x) : checkpoint({.policy = selective({"aten::t", "aten::view"})}, body, x);
+        auto y =
+            wrap.how() == How::plain ? body(x) : checkpoint({.policy = selective({"aten::t", "aten::view"})}, body, x);
         y.sum().backward();
         return {y, x.grad()};
       },
@@ -199,7 +200,7 @@ TEST(Views, ComplexNumbersAndTheirViews) {
         [](Tensor t) {
           auto h = t.exp();
           auto c = h.conj() * torch::view_as_complex(torch::view_as_real(h).flip(1).contiguous());
-          return torch::real(c).sin() + torch::imag(h).cos() + (h * h.conj()).abs() + c.conj().imag().tanh();
+          return torch::real(c).sin() + torch::imag(h).cos() + (h * h.conj()).abs() + torch::imag(c.conj()).tanh();
         },
         x);
     y.sum().backward();

@@ -38,9 +38,11 @@ INSTANTIATE_TEST_SUITE_P(EveryWay, AllocationFaults, ::testing::ValuesIn(every_w
                          [](const auto& info) { return name(info.param); });
 
 TEST(AllocationFaults, OfAPlainStepAreTheMeasureAndRecoverToo) {
-  const auto faults = sweep(Way::plain, /*warm=*/0, detail::fail_allocation_after);
-  expect_out_of_memory(faults);
-  EXPECT_GT(count(faults, Phase::backward), 5u);
+  for (const int warm : {0, 2}) {
+    const auto faults = sweep(Way::plain, warm, detail::fail_allocation_after);
+    expect_out_of_memory(faults);
+    EXPECT_GT(count(faults, Phase::backward), 5u);
+  }
 }
 
 // A hard limit is the same fault without injection: wherever it strikes, memory comes back and the next step is right.

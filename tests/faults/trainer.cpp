@@ -24,11 +24,16 @@ enum Buffer : size_t { kMean, kVariance, kBatches, kBuffers };
 std::optional<Policy> session_policy(Way way) {
   switch (way) {
     case Way::checkpoint_in_session:
-    case Way::session_keep: return keep_all();
-    case Way::session_recompute: return recompute_all();
-    case Way::session_every: return every(2);
-    case Way::session_custom: return custom([](const OpInfo& op) { return op.index % 3 == 0; });
-    default: return std::nullopt;
+    case Way::session_keep:
+      return keep_all();
+    case Way::session_recompute:
+      return recompute_all();
+    case Way::session_every:
+      return every(2);
+    case Way::session_custom:
+      return custom([](const OpInfo& op) { return op.index % 3 == 0; });
+    default:
+      return std::nullopt;
   }
 }
 
@@ -37,15 +42,16 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 }  // namespace
 
 const std::vector<Way>& every_way() {
-  static const std::vector<Way> ways = {Way::checkpoint,        Way::nested,         Way::checkpoint_in_session,
-                                        Way::session_recompute, Way::session_every,  Way::session_custom,
+  static const std::vector<Way> ways = {Way::checkpoint,        Way::nested,        Way::checkpoint_in_session,
+                                        Way::session_recompute, Way::session_every, Way::session_custom,
                                         Way::session_keep};
   return ways;
 }
 
 std::string name(Way way) {
-  static const char* const names[] = {"plain",         "checkpoint",    "nested", "checkpoint_in_session", "session_recompute",
-                                      "session_every", "session_custom", "session_keep"};
+  static const char* const names[] = {
+      "plain",         "checkpoint",     "nested",      "checkpoint_in_session", "session_recompute",
+      "session_every", "session_custom", "session_keep"};
   return names[static_cast<size_t>(way)];
 }
 
@@ -120,7 +126,8 @@ void Trainer::set_state(const Tensors& state) {
   size_t k = 0;
   for (Tensor& t : parameters_) t.copy_(state[k++]);
   for (Tensor& t : buffers_) t.copy_(state[k++]);
-  at::detail::getDefaultCPUGenerator().set_state(state[k]);
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  generator.set_state(state[k]);
 }
 
 std::optional<Fault> run_step(Trainer& trainer) {
@@ -174,7 +181,8 @@ std::vector<Fault> sweep(Way way, int warm, const std::function<void(int64_t)>& 
 }
 
 size_t count(const std::vector<Fault>& faults, Phase phase) {
-  return static_cast<size_t>(std::count_if(faults.begin(), faults.end(), [&](const Fault& f) { return f.phase == phase; }));
+  return static_cast<size_t>(
+      std::count_if(faults.begin(), faults.end(), [&](const Fault& f) { return f.phase == phase; }));
 }
 
 }  // namespace retrace::test::faults

@@ -14,7 +14,16 @@
 
 namespace retrace::test::faults {
 
-enum class Way { plain, checkpoint, nested, checkpoint_in_session, session_recompute, session_every, session_custom, session_keep };
+enum class Way {
+  plain,
+  checkpoint,
+  nested,
+  checkpoint_in_session,
+  session_recompute,
+  session_every,
+  session_custom,
+  session_keep
+};
 const std::vector<Way>& every_way();  // all but plain
 std::string name(Way way);
 

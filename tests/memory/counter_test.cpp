@@ -84,8 +84,8 @@ TEST(Counter, ActivationPeakLeavesOutWeightsAndGradients) {
   auto w = floats(1000).requires_grad_();
   const memory::Watch watch({w});
   memory::reset_peak();
-  const int64_t rest = memory::live_bytes() - memory::live_bytes(memory::Owner::weights) -
-                       memory::live_bytes(memory::Owner::gradients);
+  const int64_t rest =
+      memory::live_bytes() - memory::live_bytes(memory::Owner::weights) - memory::live_bytes(memory::Owner::gradients);
   EXPECT_EQ(memory::activation_peak_bytes(), rest);
   { auto a = floats(500); }
   EXPECT_EQ(memory::activation_peak_bytes(), rest + 2000);

@@ -136,7 +136,8 @@ TEST(Owners, AWeightHeldByATapeStaysAWeight) {
   auto w = unit().requires_grad_();
   const memory::Watch watch({w});
   const OwnerDelta delta;
-  auto loss = checkpoint({.policy = keep_all()}, [&](Tensor t) { return (t * w).sin().sum(); }, unit());
+  auto loss = checkpoint(
+      {.policy = keep_all()}, [&](Tensor t) { return (t * w).sin().sum(); }, unit());
   EXPECT_EQ(delta(Owner::weights), 0);
   loss.backward();
   EXPECT_EQ(delta(Owner::weights), 0);

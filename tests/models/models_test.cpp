@@ -19,7 +19,7 @@ constexpr int kSteps = 4;
 // How one step computes its loss: plain, under a session, or in checkpointed segments.
 struct Variant {
   std::string name;
-  std::optional<Policy> policy;
+  std::optional<Policy> policy = std::nullopt;
   int64_t segments = 0;
 };
 
@@ -128,8 +128,12 @@ TEST_P(Models, ReplayWhatTheyDropAndNoMoreOftenThanPromised) {
     }
     const int64_t per_op = variant.segments == 0 && (variant.name == "recompute_all" || hostile()) ? 2 : 1;
     EXPECT_LE(trained.replayed, per_op * trained.recorded);
-    if (variant.name == "keep_all" && !hostile()) EXPECT_EQ(trained.dropped, 0);
-    if (variant.name == "recompute_all") EXPECT_GT(trained.dropped, 0);
+    if (variant.name == "keep_all" && !hostile()) {
+      EXPECT_EQ(trained.dropped, 0);
+    }
+    if (variant.name == "recompute_all") {
+      EXPECT_GT(trained.dropped, 0);
+    }
     if (variant.policy) {
       EXPECT_EQ(trained.session.ops_replayed, trained.replayed);
       EXPECT_EQ(trained.session.steps, kSteps);
@@ -143,7 +147,9 @@ TEST_P(Models, PeakIsNoHigherThanPlainAndLowerWhereThePolicyDrops) {
     SCOPED_TRACE(variant.name);
     const auto trained = train(variant);
     EXPECT_LE(trained.peak, plain.peak);
-    if (variant.name == "recompute_all" || variant.name == "every:1") EXPECT_LT(trained.peak, plain.peak);
+    if (variant.name == "recompute_all" || variant.name == "every:1") {
+      EXPECT_LT(trained.peak, plain.peak);
+    }
   }
 }
 
@@ -151,7 +157,8 @@ std::string test_name(const ::testing::TestParamInfo<Models::ParamType>& info) {
   return std::get<0>(info.param) + "_" + std::get<1>(info.param);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Models, ::testing::Combine(::testing::ValuesIn(models::names()), ::testing::Values("sgd", "adam")),
+INSTANTIATE_TEST_SUITE_P(All, Models,
+                         ::testing::Combine(::testing::ValuesIn(models::names()), ::testing::Values("sgd", "adam")),
                          test_name);
 
 }  // namespace retrace::test::model_matrix

@@ -24,7 +24,8 @@ Outcome run_and_count_bytes(const Program& program) {
   return outcome;
 }
 
-void add_to(Tally& tally, const Program& program, const Outcome& outcome, const Comparison& result, const Stats& before) {
+void add_to(Tally& tally, const Program& program, const Outcome& outcome, const Comparison& result,
+            const Stats& before) {
   const Stats after = stats();
   tally.programs++;
   tally.different += result.verdict == Verdict::different;

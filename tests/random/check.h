@@ -18,7 +18,7 @@ struct Tally {
   int64_t with_replay = 0;
   int64_t with_scopes = 0;
   int64_t statements = 0;
-  int64_t gradients = 0;        // leaf gradients compared
+  int64_t gradients = 0;  // leaf gradients compared
   int64_t ops_recorded = 0;
   int64_t ops_replayed = 0;
   int64_t saved_tensors = 0;

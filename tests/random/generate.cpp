@@ -30,7 +30,9 @@ const Operator& weighted_choice(Dice& dice) {
 class Builder {
  public:
   Builder(uint64_t seed, uint64_t attempt)
-      : dice_(seed * 1000003 + attempt), chooser_(dice_, values_), generator_(at::detail::createCPUGenerator(seed + 1)) {
+      : dice_(seed * 1000003 + attempt),
+        chooser_(dice_, values_),
+        generator_(at::detail::createCPUGenerator(seed + 1)) {
     program_.seed = seed;
   }
 
@@ -71,7 +73,7 @@ class Builder {
   std::vector<int64_t> sizes_;
   int64_t sessions_ = 0;
   bool may_raise_ = false;
-  bool raised_ = false;                                           // nothing can follow
+  bool raised_ = false;  // nothing can follow
 };
 
 Program Builder::build(bool may_raise) {
@@ -96,7 +98,8 @@ Program Builder::build(bool may_raise) {
 }
 
 void Builder::add_leaf(int64_t type, std::vector<int64_t> sizes, bool requires_grad) {
-  Statement leaf{"leaf", {}, {}, {type, dice_.chance(0.7) ? 0 : dice_.below(4), requires_grad ? 1 : 0, dice_.below(1 << 30)}, {}};
+  Statement leaf{
+      "leaf", {}, {}, {type, dice_.chance(0.7) ? 0 : dice_.below(4), requires_grad ? 1 : 0, dice_.below(1 << 30)}, {}};
   leaf.ints.insert(leaf.ints.end(), sizes.begin(), sizes.end());
   append(std::move(leaf));
 }
@@ -154,7 +157,9 @@ bool Builder::add_random_statement() {
   return op.propose(chooser_, statement) && append(std::move(statement));
 }
 
-bool Builder::inside(const std::string& kind) const { return std::find(open_.begin(), open_.end(), kind) != open_.end(); }
+bool Builder::inside(const std::string& kind) const {
+  return std::find(open_.begin(), open_.end(), kind) != open_.end();
+}
 
 void Builder::maybe_open_scope() {
   if (open_.size() >= 4) return;
@@ -210,7 +215,8 @@ void Builder::add_ending() {
   if (style == 2) append({"backward", {value}, {}, {1}, {}}, true);
   if (style == 3) {
     Statement partial{"grad", {value}, {}, {0}, {}};
-    if (chooser_.operand(partial, [](const Tensor& t) { return t.requires_grad() && t.is_leaf(); })) append(std::move(partial));
+    if (chooser_.operand(partial, [](const Tensor& t) { return t.requires_grad() && t.is_leaf(); }))
+      append(std::move(partial));
   }
   if (style >= 4) add_second_order(value);
   if (raised_) return;
@@ -250,7 +256,8 @@ bool Builder::add_copy(size_t begin, size_t end) {
       s.out.clear();
       for (int& v : s.in) v = renamed[static_cast<size_t>(v)];
       if (!append(std::move(s)) || program_.statements.back().out.size() != outs.size()) break;
-      for (size_t k = 0; k < outs.size(); ++k) renamed[static_cast<size_t>(outs[k])] = program_.statements.back().out[k];
+      for (size_t k = 0; k < outs.size(); ++k)
+        renamed[static_cast<size_t>(outs[k])] = program_.statements.back().out[k];
     }
   }
   close_down_to(0);

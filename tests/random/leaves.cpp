@@ -22,17 +22,27 @@ void fill_leaf(const Tensor& t, uint64_t seed) {
   Dice dice(seed);
   const auto real = [&] { return static_cast<float>(dice.real(-1, 1)); };
   switch (t.scalar_type()) {
-    case torch::kFloat: fill<float>(t, real); break;
-    case torch::kDouble: fill<double>(t, [&] { return dice.real(-1, 1); }); break;
-    case torch::kBFloat16: fill<c10::BFloat16>(t, real); break;
+    case torch::kFloat:
+      fill<float>(t, real);
+      break;
+    case torch::kDouble:
+      fill<double>(t, [&] { return dice.real(-1, 1); });
+      break;
+    case torch::kBFloat16:
+      fill<c10::BFloat16>(t, real);
+      break;
     case torch::kComplexFloat:
       fill<c10::complex<float>>(t, [&] {
         const float re = real();
         return c10::complex<float>(re, real());
       });
       break;
-    case torch::kLong: fill<int64_t>(t, [&] { return dice.below(8); }); break;
-    default: fill<bool>(t, [&] { return dice.chance(0.5); }); break;
+    case torch::kLong:
+      fill<int64_t>(t, [&] { return dice.below(8); });
+      break;
+    default:
+      fill<bool>(t, [&] { return dice.chance(0.5); });
+      break;
   }
 }
 
@@ -49,11 +59,12 @@ Tensor make_leaf(const Statement& leaf) {
   fill_leaf(t, static_cast<uint64_t>(leaf.ints.at(3)));
   if (layout == kTransposed) t = t.transpose(0, -1);
   if (layout == kSliced) t = t.slice(0, 0, t.size(0), 2);
-  if (layout == kReversedStrides) t = t.permute([&] {
-    std::vector<int64_t> order(sizes.size());
-    for (size_t d = 0; d < order.size(); ++d) order[d] = static_cast<int64_t>(order.size() - 1 - d);
-    return order;
-  }());
+  if (layout == kReversedStrides)
+    t = t.permute([&] {
+      std::vector<int64_t> order(sizes.size());
+      for (size_t d = 0; d < order.size(); ++d) order[d] = static_cast<int64_t>(order.size() - 1 - d);
+      return order;
+    }());
   return leaf.ints.at(2) != 0 ? t.requires_grad_() : t;
 }
 

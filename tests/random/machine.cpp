@@ -164,7 +164,9 @@ void Machine::drop_dead(const std::vector<int>& mentioned, size_t index) {
 void Machine::observe_end(Outcome& outcome) {
   outcome.observations = std::move(observations_);
   const int end = outcome.thrown ? outcome.thrown->statement : static_cast<int>(program_.statements.size());
-  const auto see = [&](const std::string& what, const Tensor& t) { outcome.observations.push_back(observe(end, what, t)); };
+  const auto see = [&](const std::string& what, const Tensor& t) {
+    outcome.observations.push_back(observe(end, what, t));
+  };
   for (const auto& [v, leaf] : leaves_) {
     see("leaf v" + std::to_string(v), leaf);
     if (leaf.is_leaf()) see("gradient of v" + std::to_string(v), leaf.grad());  // a written buffer may be one no more
@@ -172,7 +174,8 @@ void Machine::observe_end(Outcome& outcome) {
   for (size_t v = 0; v < values_.size() && !outcome.thrown; ++v) {
     if (!is_held(static_cast<int>(v))) continue;
     see("held v" + std::to_string(v), values_[v]);
-    if (values_[v].defined() && values_[v].retains_grad()) see("gradient of held v" + std::to_string(v), values_[v].grad());
+    if (values_[v].defined() && values_[v].retains_grad())
+      see("gradient of held v" + std::to_string(v), values_[v].grad());
   }
   see("state of the default generator", at::detail::getDefaultCPUGenerator().get_state());
   see("state of the program's generator", generator_.get_state());

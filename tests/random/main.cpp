@@ -69,18 +69,25 @@ bool parse(int argc, char** argv, Arguments& arguments, std::string& wrong) {
     char* end = nullptr;
     const unsigned long long number = std::strtoull(argv[++k], &end, 10);
     if (*end != '\0' || end == argv[k]) return false;
-    if (word == "--seed" || word == "--program-seed") arguments.seed = number;
-    else if (word == "--count") arguments.count = static_cast<int64_t>(number);
-    else if (word == "--failures") arguments.most_printed = static_cast<int64_t>(number);
-    else return false;
+    if (word == "--seed" || word == "--program-seed")
+      arguments.seed = number;
+    else if (word == "--count")
+      arguments.count = static_cast<int64_t>(number);
+    else if (word == "--failures")
+      arguments.most_printed = static_cast<int64_t>(number);
+    else
+      return false;
     arguments.print_only = arguments.print_only || word == "--program-seed";
   }
   return true;
 }
 
 void report(const Program& program, const Comparison& result, Against against) {
-  std::printf("\nmismatch in the program of seed %llu: %s\n", static_cast<unsigned long long>(program.seed), result.text.c_str());
-  const Program small = shrink(program, [&](const Program& p) { return !run_plain(p).unfair && check(p, against).verdict == Verdict::different; });
+  std::printf("\nmismatch in the program of seed %llu: %s\n", static_cast<unsigned long long>(program.seed),
+              result.text.c_str());
+  const Program small = shrink(program, [&](const Program& p) {
+    return !run_plain(p).unfair && check(p, against).verdict == Verdict::different;
+  });
   std::printf("shrunk to: %s\n  %s\n", to_text(small).c_str(), check(small, against).text.c_str());
   std::fflush(stdout);
 }
@@ -104,12 +111,15 @@ int64_t self_check(const Arguments& arguments) {
 }
 
 void print_tally(const Tally& t) {
-  const auto share = [&](int64_t part) { return 100.0 * static_cast<double>(part) / static_cast<double>(std::max<int64_t>(t.programs, 1)); };
+  const auto share = [&](int64_t part) {
+    return 100.0 * static_cast<double>(part) / static_cast<double>(std::max<int64_t>(t.programs, 1));
+  };
   std::printf("%.1f statements per program, %lld leaf gradients compared\n",
               static_cast<double>(t.statements) / static_cast<double>(std::max<int64_t>(t.programs, 1)),
               static_cast<long long>(t.gradients));
-  std::printf("with a region or step %.1f %%, with replay %.1f %%, raised in both %.1f %%, refused with reason %.1f %%\n",
-              share(t.with_scopes), share(t.with_replay), share(t.raised), share(t.refused));
+  std::printf(
+      "with a region or step %.1f %%, with replay %.1f %%, raised in both %.1f %%, refused with reason %.1f %%\n",
+      share(t.with_scopes), share(t.with_replay), share(t.raised), share(t.refused));
   std::printf("operators recorded %lld, replayed %lld; tensors saved %lld, dropped %lld; values verified %lld\n",
               static_cast<long long>(t.ops_recorded), static_cast<long long>(t.ops_replayed),
               static_cast<long long>(t.saved_tensors), static_cast<long long>(t.dropped_tensors),
@@ -125,16 +135,18 @@ int64_t run_all(const Arguments& arguments) {
     if (arguments.verbose) std::printf("seed %llu\n", static_cast<unsigned long long>(current_seed));
     const Program program = generate(current_seed);
     const Comparison result = check(program, against, &tally);
-    if (result.verdict == Verdict::different && tally.different <= arguments.most_printed) report(program, result, against);
+    if (result.verdict == Verdict::different && tally.different <= arguments.most_printed)
+      report(program, result, against);
     if (terminal && k % 50 == 49) {
-      std::printf("\r%lld of %lld, %lld mismatches ", static_cast<long long>(k + 1), static_cast<long long>(arguments.count),
-                  static_cast<long long>(tally.different));
+      std::printf("\r%lld of %lld, %lld mismatches ", static_cast<long long>(k + 1),
+                  static_cast<long long>(arguments.count), static_cast<long long>(tally.different));
       std::fflush(stdout);
     }
   }
   if (terminal) std::printf("\r");
   print_tally(tally);
-  std::printf("%lld programs, %lld mismatches\n", static_cast<long long>(tally.programs), static_cast<long long>(tally.different));
+  std::printf("%lld programs, %lld mismatches\n", static_cast<long long>(tally.programs),
+              static_cast<long long>(tally.different));
   return tally.different;
 }
 

@@ -57,7 +57,8 @@ bool propose_two_reals(Chooser& chooser, Statement& statement) {
 }
 
 bool propose_number_and_dim(Chooser& chooser, Statement& statement) {
-  if (!chooser.operand(statement, [](const torch::Tensor& t) { return is_plain_number(t) && t.dim() > 0; })) return false;
+  if (!chooser.operand(statement, [](const torch::Tensor& t) { return is_plain_number(t) && t.dim() > 0; }))
+    return false;
   statement.ints = {chooser.dice.below(chooser.operand_of(statement, 0).dim())};
   return true;
 }

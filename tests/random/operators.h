@@ -17,8 +17,8 @@ using Results = std::vector<torch::Tensor>;
 struct Call {
   const Statement& statement;
   std::vector<torch::Tensor> in;
-  at::Generator generator;                    // the program's own, beside the default one
-  const std::vector<torch::Tensor>* leaves;   // those that require grad
+  at::Generator generator;                   // the program's own, beside the default one
+  const std::vector<torch::Tensor>* leaves;  // those that require grad
 
   int64_t i(size_t k) const { return statement.ints.at(k); }
   double r(size_t k) const { return statement.reals.at(k); }
@@ -109,7 +109,8 @@ bool propose_real(Chooser& chooser, Statement& statement);         // in = one f
 bool propose_anything(Chooser& chooser, Statement& statement);     // in = one value of any type
 bool propose_two_numbers(Chooser& chooser, Statement& statement);  // in = two of the same shape
 bool propose_two_reals(Chooser& chooser, Statement& statement);    // and of the same type
-bool propose_number_and_dim(Chooser& chooser, Statement& statement);  // in = one with a dimension, ints = that dimension
+bool propose_number_and_dim(Chooser& chooser,
+                            Statement& statement);  // in = one with a dimension, ints = that dimension
 bool propose_real_and_dim(Chooser& chooser, Statement& statement);
 
 }  // namespace retrace::random

@@ -107,7 +107,8 @@ std::vector<Operator> autograd_operators() {
       {"loss", 0, Effect::pure, propose_differentiable,
        [](const Call& c) -> Results {
          Tensor total = summand(c.in[0]).square().sum();
-         for (size_t k = 1; k < c.in.size(); ++k) total = total + (summand(c.in[k]) * (0.5 + 0.25 * static_cast<double>(k))).sum();
+         for (size_t k = 1; k < c.in.size(); ++k)
+           total = total + (summand(c.in[k]) * (0.5 + 0.25 * static_cast<double>(k))).sum();
          return {total};
        }},
   };

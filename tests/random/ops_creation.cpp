@@ -31,7 +31,8 @@ bool propose_two_rows(Chooser& chooser, Statement& s) {
 
 void fill_by_pointer(const Tensor& t, double start, int64_t step) {
   auto* data = t.data_ptr<float>();
-  for (int64_t k = 0; k < t.numel(); k += step) data[k] = static_cast<float>(start + 0.03125 * static_cast<double>(k % 7));
+  for (int64_t k = 0; k < t.numel(); k += step)
+    data[k] = static_cast<float>(start + 0.03125 * static_cast<double>(k % 7));
 }
 
 // Uninitialised memory written piece by piece, so that every element has been written before anything reads.
@@ -48,18 +49,28 @@ Tensor joined_by_pieces(const Tensor& a, const Tensor& b) {
 
 std::vector<Operator> creation_operators() {
   return {
-      {"zeros", 2, Effect::pure, propose_sizes, [](const Call& c) -> Results { return {torch::zeros({c.i(0), c.i(1)})}; }},
+      {"zeros", 2, Effect::pure, propose_sizes,
+       [](const Call& c) -> Results {
+         return {torch::zeros({c.i(0), c.i(1)})};
+       }},
       {"ones", 1, Effect::pure, propose_sizes, [](const Call& c) -> Results { return {torch::ones({c.i(0)})}; }},
-      {"full", 1, Effect::pure, propose_sizes, [](const Call& c) -> Results { return {torch::full({c.i(0), c.i(1)}, c.r(0))}; }},
-      {"arange", 1, Effect::pure, propose_sizes, [](const Call& c) -> Results { return {torch::arange(c.i(0) * c.i(1))}; }},
+      {"full", 1, Effect::pure, propose_sizes,
+       [](const Call& c) -> Results {
+         return {torch::full({c.i(0), c.i(1)}, c.r(0))};
+       }},
+      {"arange", 1, Effect::pure, propose_sizes,
+       [](const Call& c) -> Results { return {torch::arange(c.i(0) * c.i(1))}; }},
       {"linspace", 1, Effect::pure, propose_sizes,
        [](const Call& c) -> Results { return {torch::linspace(-1, c.r(0), c.i(0) * c.i(1))}; }},
       {"literal", 1, Effect::pure, propose_sizes,
-       [](const Call& c) -> Results { return {torch::tensor(std::vector<double>{c.r(0), 0.5, -0.25})}; }},
-      {"scalar_tensor", 1, Effect::pure, propose_sizes, [](const Call& c) -> Results { return {torch::tensor(c.r(0))}; }},
-      {"zeros_like", 2, Effect::pure, propose_like, [](const Call& c) -> Results { return {torch::zeros_like(c.in[0])}; }},
-      {"one_hot", 1, Effect::pure,
-       [](Chooser& chooser, Statement& s) { return chooser.operand(s, is_index); },
+       [](const Call& c) -> Results {
+         return {torch::tensor(std::vector<double>{c.r(0), 0.5, -0.25})};
+       }},
+      {"scalar_tensor", 1, Effect::pure, propose_sizes,
+       [](const Call& c) -> Results { return {torch::tensor(c.r(0))}; }},
+      {"zeros_like", 2, Effect::pure, propose_like,
+       [](const Call& c) -> Results { return {torch::zeros_like(c.in[0])}; }},
+      {"one_hot", 1, Effect::pure, [](Chooser& chooser, Statement& s) { return chooser.operand(s, is_index); },
        [](const Call& c) -> Results { return {torch::one_hot(c.in[0].remainder(4), 4).to(torch::kFloat)}; }},
       {"empty_by_pointer", 4, Effect::pure, propose_sizes,
        [](const Call& c) -> Results {

@@ -14,9 +14,8 @@ bool propose_join(Chooser& chooser, Statement& s) {
   const Tensor first = chooser.operand_of(s, 0);
   const int64_t others = chooser.dice.between(1, 2);
   for (int64_t k = 0; k < others; ++k) {
-    if (!chooser.operand(s, [&](const Tensor& t) {
-          return t.sizes() == first.sizes() && t.scalar_type() == first.scalar_type();
-        })) {
+    if (!chooser.operand(
+            s, [&](const Tensor& t) { return t.sizes() == first.sizes() && t.scalar_type() == first.scalar_type(); })) {
       return false;
     }
   }
@@ -69,11 +68,14 @@ std::vector<Operator> layout_operators() {
   return {
       {"cat", 3, Effect::pure, propose_join, [](const Call& c) -> Results { return {torch::cat(c.in, c.i(0))}; }},
       {"stack", 2, Effect::pure, propose_join, [](const Call& c) -> Results { return {torch::stack(c.in, c.i(0))}; }},
-      {"split", 2, Effect::pure, propose_pieces, [](const Call& c) -> Results { return c.in[0].split(c.i(1), c.i(0)); }},
+      {"split", 2, Effect::pure, propose_pieces,
+       [](const Call& c) -> Results { return c.in[0].split(c.i(1), c.i(0)); }},
       {"chunk", 2, Effect::pure, propose_pieces, [](const Call& c) -> Results { return c.in[0].chunk(2, c.i(0)); }},
-      {"roll", 1, Effect::pure, propose_pieces, [](const Call& c) -> Results { return {c.in[0].roll(c.i(1), c.i(0))}; }},
+      {"roll", 1, Effect::pure, propose_pieces,
+       [](const Call& c) -> Results { return {c.in[0].roll(c.i(1), c.i(0))}; }},
       {"flip", 1, Effect::pure, propose_pieces, [](const Call& c) -> Results { return {c.in[0].flip({c.i(0)})}; }},
-      {"repeat", 1, Effect::pure, propose_pieces, [](const Call& c) -> Results { return {c.in[0].repeat_interleave(2, c.i(0))}; }},
+      {"repeat", 1, Effect::pure, propose_pieces,
+       [](const Call& c) -> Results { return {c.in[0].repeat_interleave(2, c.i(0))}; }},
       {"index_select", 2, Effect::pure, propose_rows,
        [](const Call& c) -> Results {
          return {c.in[0].index_select(c.i(0), c.in[1].remainder(c.in[0].size(c.i(0))))};
@@ -81,7 +83,9 @@ std::vector<Operator> layout_operators() {
       {"index", 3, Effect::pure, propose_rows,
        [](const Call& c) -> Results { return {c.in[0].index({c.in[1].remainder(c.in[0].size(0))})}; }},
       {"index_slices", 1, Effect::pure, propose_square,
-       [](const Call& c) -> Results { return {c.in[0].index({Slice(None, None, 2), Slice(0, 1)})}; }},
+       [](const Call& c) -> Results {
+         return {c.in[0].index({Slice(None, None, 2), Slice(0, 1)})};
+       }},
       {"index_mask", 1, Effect::pure, propose_selected_by_mask,
        [](const Call& c) -> Results { return {c.in[0].index({c.in[1]})}; }},
       {"masked_select", 1, Effect::pure, propose_selected_by_mask,
@@ -105,9 +109,13 @@ std::vector<Operator> layout_operators() {
        }},
       {"tril", 1, Effect::pure, propose_square, [](const Call& c) -> Results { return {c.in[0].tril()}; }},
       {"pad", 1, Effect::pure, propose_pieces,
-       [](const Call& c) -> Results { return {torch::constant_pad_nd(c.in[0], {1, 0}, 0.5)}; }},
+       [](const Call& c) -> Results {
+         return {torch::constant_pad_nd(c.in[0], {1, 0}, 0.5)};
+       }},
       {"meshgrid", 1, Effect::pure, propose_pieces,
-       [](const Call& c) -> Results { return torch::meshgrid({c.in[0].flatten(), c.in[0].flatten().slice(0, 0, 2)}, "ij"); }},
+       [](const Call& c) -> Results {
+         return torch::meshgrid({c.in[0].flatten(), c.in[0].flatten().slice(0, 0, 2)}, "ij");
+       }},
   };
 }
 

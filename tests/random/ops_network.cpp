@@ -16,7 +16,8 @@ bool propose_rows_of_reals(Chooser& chooser, Statement& s) {
 bool add_vector(Chooser& chooser, Statement& s, int64_t width, bool buffer = false) {
   const auto type = chooser.operand_of(s, 0).scalar_type();
   return chooser.operand(s, [&](const Tensor& t) {
-    return t.scalar_type() == type && t.dim() == 1 && t.size(0) == width && !(buffer && (t.requires_grad() || !t.is_leaf()));
+    return t.scalar_type() == type && t.dim() == 1 && t.size(0) == width &&
+           !(buffer && (t.requires_grad() || !t.is_leaf()));
   });
 }
 
@@ -28,7 +29,8 @@ bool propose_layer_norm(Chooser& chooser, Statement& s) {
 
 // in = x, weight, bias, running mean, running variance, batches seen; ints = training
 bool propose_batch_norm(Chooser& chooser, Statement& s) {
-  if (!chooser.operand(s, [](const Tensor& t) { return is_real(t) && t.dim() >= 2 && t.size(0) > 1 && t.numel() > 0; })) {
+  if (!chooser.operand(s,
+                       [](const Tensor& t) { return is_real(t) && t.dim() >= 2 && t.size(0) > 1 && t.numel() > 0; })) {
     return false;
   }
   const int64_t width = chooser.operand_of(s, 0).size(1);
@@ -59,7 +61,8 @@ bool propose_image(Chooser& chooser, Statement& s) {
 bool propose_classes(Chooser& chooser, Statement& s) {
   if (!chooser.operand(s, [](const Tensor& t) { return is_real(t) && t.dim() == 2 && t.numel() > 0; })) return false;
   const Tensor logits = chooser.operand_of(s, 0);
-  return chooser.operand(s, [&](const Tensor& t) { return is_index(t) && t.dim() == 1 && t.size(0) >= logits.size(0); });
+  return chooser.operand(s,
+                         [&](const Tensor& t) { return is_index(t) && t.dim() == 1 && t.size(0) >= logits.size(0); });
 }
 
 bool propose_embedding(Chooser& chooser, Statement& s) {
@@ -88,9 +91,7 @@ Tensor attention(const Tensor& x) {
 std::vector<Operator> layer_operators() {
   return {
       {"layer_norm", 3, Effect::pure, propose_layer_norm,
-       [](const Call& c) -> Results {
-         return {torch::layer_norm(c.in[0], {c.in[0].size(-1)}, c.in[1], c.in[2])};
-       }},
+       [](const Call& c) -> Results { return {torch::layer_norm(c.in[0], {c.in[0].size(-1)}, c.in[1], c.in[2])}; }},
       // Moves the running statistics once, in forward, however often backward asks for its results.
       {"batch_norm", 12, Effect::pure, propose_batch_norm,
        [](const Call& c) -> Results {
@@ -117,11 +118,17 @@ std::vector<Operator> layer_operators() {
       {"conv_transpose2d", 1, Effect::pure, propose_image,
        [](const Call& c) -> Results { return {torch::conv_transpose2d(as_image(c.in[0]), as_kernel(c.in[0], 1))}; }},
       {"max_pool2d", 2, Effect::pure, propose_image,
-       [](const Call& c) -> Results { return {torch::max_pool2d(as_image(c.in[0]), {2, 2}, {1, 1})}; }},
+       [](const Call& c) -> Results {
+         return {torch::max_pool2d(as_image(c.in[0]), {2, 2}, {1, 1})};
+       }},
       {"avg_pool2d", 1, Effect::pure, propose_image,
-       [](const Call& c) -> Results { return {torch::avg_pool2d(as_image(c.in[0]), {2, 2}, {1, 1})}; }},
+       [](const Call& c) -> Results {
+         return {torch::avg_pool2d(as_image(c.in[0]), {2, 2}, {1, 1})};
+       }},
       {"upsample", 1, Effect::pure, propose_image,
-       [](const Call& c) -> Results { return {torch::upsample_nearest2d(as_image(c.in[0]), {6, 6})}; }},
+       [](const Call& c) -> Results {
+         return {torch::upsample_nearest2d(as_image(c.in[0]), {6, 6})};
+       }},
       {"embedding", 3, Effect::pure, propose_embedding,
        [](const Call& c) -> Results { return {torch::embedding(c.in[0], c.in[1].remainder(c.in[0].size(0)))}; }},
   };

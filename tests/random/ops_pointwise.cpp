@@ -53,8 +53,7 @@ bool propose_integers(Chooser& chooser, Statement& s) {
 }
 
 bool propose_item(Chooser& chooser, Statement& s) {
-  return propose_number(chooser, s) &&
-         chooser.operand(s, [](const Tensor& t) { return is_real(t) && t.numel() > 0; });
+  return propose_number(chooser, s) && chooser.operand(s, [](const Tensor& t) { return is_real(t) && t.numel() > 0; });
 }
 
 std::vector<Operator> unary_operators() {
@@ -73,7 +72,8 @@ std::vector<Operator> unary_operators() {
       {"abs", 1, Effect::pure, propose_number, [](const Call& c) -> Results { return {c.in[0].abs()}; }},
       {"square", 2, Effect::pure, propose_number, [](const Call& c) -> Results { return {c.in[0].square()}; }},
       {"log1p_abs", 1, Effect::pure, propose_real, [](const Call& c) -> Results { return {c.in[0].abs().log1p()}; }},
-      {"sqrt_abs1", 1, Effect::pure, propose_real, [](const Call& c) -> Results { return {(c.in[0].abs() + 1).sqrt()}; }},
+      {"sqrt_abs1", 1, Effect::pure, propose_real,
+       [](const Call& c) -> Results { return {(c.in[0].abs() + 1).sqrt()}; }},
       {"erf", 1, Effect::pure, propose_real, [](const Call& c) -> Results { return {c.in[0].erf()}; }},
       {"clamp", 1, Effect::pure, propose_real, [](const Call& c) -> Results { return {c.in[0].clamp(-0.4, 0.6)}; }},
       {"round", 1, Effect::pure, propose_real, [](const Call& c) -> Results { return {(c.in[0] * 3).round()}; }},
@@ -85,9 +85,7 @@ std::vector<Operator> unary_operators() {
          return {torch::real(c.in[0]) + torch::imag(c.in[0])};
        }},
       {"to_complex", 1, Effect::pure, propose_two_reals,
-       [](const Call& c) -> Results {
-         return {torch::complex(c.in[0].to(torch::kFloat), c.in[1].to(torch::kFloat))};
-       }},
+       [](const Call& c) -> Results { return {torch::complex(c.in[0].to(torch::kFloat), c.in[1].to(torch::kFloat))}; }},
       {"scale", 3, Effect::pure, propose_scaled, [](const Call& c) -> Results { return {c.in[0] * c.r(0) + c.r(1)}; }},
       {"cast", 2, Effect::pure, propose_cast,
        [](const Call& c) -> Results {
@@ -95,14 +93,17 @@ std::vector<Operator> unary_operators() {
          const auto type = types[c.i(0)];
          return {c.in[0].is_complex() ? c.in[0].to(torch::kComplexDouble) : c.in[0].to(type)};
        }},
-      {"remainder", 1, Effect::pure, propose_integers, [](const Call& c) -> Results { return {c.in[0].remainder(c.i(0))}; }},
-      {"logical_not", 1, Effect::pure, propose_anything, [](const Call& c) -> Results { return {c.in[0].logical_not()}; }},
+      {"remainder", 1, Effect::pure, propose_integers,
+       [](const Call& c) -> Results { return {c.in[0].remainder(c.i(0))}; }},
+      {"logical_not", 1, Effect::pure, propose_anything,
+       [](const Call& c) -> Results { return {c.in[0].logical_not()}; }},
   };
 }
 
 std::vector<Operator> binary_operators() {
   return {
-      {"add", 4, Effect::pure, propose_scaled_pair, [](const Call& c) -> Results { return {c.in[0].add(c.in[1], c.r(0))}; }},
+      {"add", 4, Effect::pure, propose_scaled_pair,
+       [](const Call& c) -> Results { return {c.in[0].add(c.in[1], c.r(0))}; }},
       {"sub", 2, Effect::pure, propose_pair, [](const Call& c) -> Results { return {c.in[0] - c.in[1]}; }},
       {"mul", 6, Effect::pure, propose_pair, [](const Call& c) -> Results { return {c.in[0] * c.in[1]}; }},
       {"div", 2, Effect::pure, propose_pair, [](const Call& c) -> Results { return {c.in[0] / (c.in[1].abs() + 1)}; }},
@@ -111,9 +112,11 @@ std::vector<Operator> binary_operators() {
       {"minimum", 1, Effect::pure, propose_two_reals,
        [](const Call& c) -> Results { return {torch::minimum(c.in[0], c.in[1])}; }},
       {"atan2", 1, Effect::pure, propose_two_reals, [](const Call& c) -> Results { return {c.in[0].atan2(c.in[1])}; }},
-      {"lerp", 1, Effect::pure, propose_two_reals, [](const Call& c) -> Results { return {c.in[0].lerp(c.in[1], 0.3)}; }},
+      {"lerp", 1, Effect::pure, propose_two_reals,
+       [](const Call& c) -> Results { return {c.in[0].lerp(c.in[1], 0.3)}; }},
       {"greater", 2, Effect::pure, propose_two_reals, [](const Call& c) -> Results { return {c.in[0] > c.in[1]}; }},
-      {"equal_to", 1, Effect::pure, propose_two_numbers, [](const Call& c) -> Results { return {c.in[0].eq(c.in[1])}; }},
+      {"equal_to", 1, Effect::pure, propose_two_numbers,
+       [](const Call& c) -> Results { return {c.in[0].eq(c.in[1])}; }},
       {"where", 2, Effect::pure, propose_masked_pair,
        [](const Call& c) -> Results { return {torch::where(c.in[2], c.in[0], c.in[1])}; }},
       {"masked_fill", 2, Effect::pure, propose_masked,
@@ -124,7 +127,9 @@ std::vector<Operator> binary_operators() {
        [](const Call& c) -> Results { return {torch::addcdiv(c.in[0], c.in[1], c.in[2].abs() + 1, c.r(0))}; }},
       // A number read from one tensor becomes a constant of the graph: it must not be read again.
       {"times_item", 2, Effect::pure, propose_item,
-       [](const Call& c) -> Results { return {c.in[0] * c.in[1].detach().to(torch::kDouble).mean().tanh().item<double>()}; }},
+       [](const Call& c) -> Results {
+         return {c.in[0] * c.in[1].detach().to(torch::kDouble).mean().tanh().item<double>()};
+       }},
   };
 }
 

@@ -25,7 +25,8 @@ bool propose_count(Chooser& chooser, Statement& s) {
 
 bool propose_draws(Chooser& chooser, Statement& s) {
   s.ints = {chooser.dice.between(1, 4), chooser.dice.below(2)};
-  return chooser.operand(s, [](const Tensor& t) { return is_real(t) && t.dim() >= 1 && t.dim() <= 2 && t.numel() > 0; });
+  return chooser.operand(s,
+                         [](const Tensor& t) { return is_real(t) && t.dim() >= 1 && t.dim() <= 2 && t.numel() > 0; });
 }
 
 // Calls `draw` with the program's generator if the first parameter says so, else with none: the default one.

@@ -50,7 +50,8 @@ bool propose_window(Chooser& chooser, Statement& s) {
 }
 
 bool propose_strided(Chooser& chooser, Statement& s) {
-  if (!chooser.operand(s, [](const Tensor& t) { return is_number(t) && t.numel() >= 4 && t.is_contiguous(); })) return false;
+  if (!chooser.operand(s, [](const Tensor& t) { return is_number(t) && t.numel() >= 4 && t.is_contiguous(); }))
+    return false;
   const int64_t n = chooser.operand_of(s, 0).numel();
   const int64_t stride = chooser.dice.between(1, 2);
   s.ints = {chooser.dice.between(1, (n - 1) / stride), stride, chooser.dice.below(2)};
@@ -72,12 +73,14 @@ std::vector<Operator> view_operators() {
        [](const Call& c) -> Results { return {c.in[0].transpose(c.i(0), c.i(1))}; }},
       {"movedim", 1, Effect::pure, propose_two_dims,
        [](const Call& c) -> Results { return {c.in[0].movedim(c.i(0), c.i(1))}; }},
-      {"select", 3, Effect::pure, propose_position, [](const Call& c) -> Results { return {c.in[0].select(c.i(0), c.i(1))}; }},
+      {"select", 3, Effect::pure, propose_position,
+       [](const Call& c) -> Results { return {c.in[0].select(c.i(0), c.i(1))}; }},
       {"narrow", 3, Effect::pure, propose_range,
        [](const Call& c) -> Results { return {c.in[0].narrow(c.i(0), c.i(1), c.i(2))}; }},
       {"slice", 2, Effect::pure, propose_range,
        [](const Call& c) -> Results { return {c.in[0].slice(c.i(0), c.i(1), c.i(1) + c.i(2), c.i(3))}; }},
-      {"unsqueeze", 1, Effect::pure, propose_unsqueeze, [](const Call& c) -> Results { return {c.in[0].unsqueeze(c.i(0))}; }},
+      {"unsqueeze", 1, Effect::pure, propose_unsqueeze,
+       [](const Call& c) -> Results { return {c.in[0].unsqueeze(c.i(0))}; }},
       {"expand", 2, Effect::pure, propose_unsqueeze,
        [](const Call& c) -> Results {
          auto sizes = c.in[0].sizes().vec();
@@ -91,19 +94,27 @@ std::vector<Operator> view_operators() {
       {"unfold", 2, Effect::pure, propose_window,
        [](const Call& c) -> Results { return {c.in[0].unfold(c.i(0), c.i(1), c.i(2))}; }},
       {"as_strided", 2, Effect::pure, propose_strided,
-       [](const Call& c) -> Results { return {c.in[0].as_strided({c.i(0)}, {c.i(1)}, c.in[0].storage_offset() + c.i(2))}; }},
+       [](const Call& c) -> Results {
+         return {c.in[0].as_strided({c.i(0)}, {c.i(1)}, c.in[0].storage_offset() + c.i(2))};
+       }},
       {"unbind", 1, Effect::pure, propose_dim, [](const Call& c) -> Results { return c.in[0].unbind(c.i(0)); }},
       {"alias", 1, Effect::pure, propose_anything, [](const Call& c) -> Results { return {c.in[0].alias()}; }},
-      {"contiguous", 2, Effect::pure, propose_anything, [](const Call& c) -> Results { return {c.in[0].contiguous()}; }},
+      {"contiguous", 2, Effect::pure, propose_anything,
+       [](const Call& c) -> Results { return {c.in[0].contiguous()}; }},
       {"view_as_real", 1, Effect::pure,
-       [](Chooser& chooser, Statement& s) { return chooser.operand(s, [](const Tensor& t) { return t.is_complex(); }); },
+       [](Chooser& chooser, Statement& s) {
+         return chooser.operand(s, [](const Tensor& t) { return t.is_complex(); });
+       },
        [](const Call& c) -> Results { return {torch::view_as_real(c.in[0].resolve_conj())}; }},
       {"real_part", 1, Effect::pure,
-       [](Chooser& chooser, Statement& s) { return chooser.operand(s, [](const Tensor& t) { return t.is_complex(); }); },
+       [](Chooser& chooser, Statement& s) {
+         return chooser.operand(s, [](const Tensor& t) { return t.is_complex(); });
+       },
        [](const Call& c) -> Results { return {torch::real(c.in[0])}; }},
       {"view_dtype", 1, Effect::pure,
        [](Chooser& chooser, Statement& s) {
-         return chooser.operand(s, [](const Tensor& t) { return t.scalar_type() == torch::kFloat && !t.requires_grad(); });
+         return chooser.operand(s,
+                                [](const Tensor& t) { return t.scalar_type() == torch::kFloat && !t.requires_grad(); });
        },
        [](const Call& c) -> Results { return {c.in[0].view(torch::kInt).bitwise_and(0x7).to(torch::kLong)}; }},
       {"no_grad_view", 1, Effect::pure, propose_anything,

@@ -22,7 +22,7 @@ struct Observation {
 struct Thrown {
   int statement = 0;
   std::string type;
-  std::string message;   // first line
+  std::string message;         // first line
   bool usage_error = false;    // Retrace's own: the caller changed something
   bool not_supported = false;  // Retrace's own: LibTorch cannot do it through hooks
 };
@@ -30,10 +30,10 @@ struct Thrown {
 struct Outcome {
   std::vector<Observation> observations;
   std::optional<Thrown> thrown;
-  int64_t leaked_bytes = 0;      // live at the end, with everything dropped, beyond what was live at the start
-  bool outside_write = false;    // something a scope read was written later outside of it (scope_watch.h)
-  bool orphan_view = false;      // a scope read a view made under no_grad before it (scope_watch.h)
-  bool unfair = false;           // plain autograd itself used content that had changed unnoticed; not compared
+  int64_t leaked_bytes = 0;    // live at the end, with everything dropped, beyond what was live at the start
+  bool outside_write = false;  // something a scope read was written later outside of it (scope_watch.h)
+  bool orphan_view = false;    // a scope read a view made under no_grad before it (scope_watch.h)
+  bool unfair = false;         // plain autograd itself used content that had changed unnoticed; not compared
 };
 
 // Reads the memory directly: looking must not run operators, or the recorder would see them.
@@ -41,8 +41,8 @@ Observation observe(int statement, std::string what, const torch::Tensor& tensor
 
 enum class Verdict {
   same,
-  both_raised,        // at the same statement, the same type
-  refused,            // Retrace alone raised an error of its own, with good reason
+  both_raised,  // at the same statement, the same type
+  refused,      // Retrace alone raised an error of its own, with good reason
   different,
 };
 

@@ -33,12 +33,24 @@ std::string policy_text(const Statement& scope) {
   const std::string parameter = std::to_string(scope.ints[kPolicyParameter]);
   std::string text;
   switch (scope.ints[kPolicyKind]) {
-    case kKeepAll: text = "keep_all"; break;
-    case kRecomputeAll: text = "recompute_all"; break;
-    case kEvery: text = "every:" + parameter; break;
-    case kSelective: text = "selective#" + parameter; break;
-    case kSelectiveDefault: text = "selective"; break;
-    default: text = "custom#" + parameter; break;
+    case kKeepAll:
+      text = "keep_all";
+      break;
+    case kRecomputeAll:
+      text = "recompute_all";
+      break;
+    case kEvery:
+      text = "every:" + parameter;
+      break;
+    case kSelective:
+      text = "selective#" + parameter;
+      break;
+    case kSelectiveDefault:
+      text = "selective";
+      break;
+    default:
+      text = "custom#" + parameter;
+      break;
   }
   if (scope.ints[kVerify] != 0) text += " verify";
   if (scope.op == "step") text += " session " + std::to_string(scope.ints[kSessionNumber]);

@@ -18,8 +18,8 @@ namespace retrace::random {
 //   end
 struct Statement {
   std::string op;
-  std::vector<int> in;         // value numbers
-  std::vector<int> out;        // value numbers this line defines; empty for a line that only writes in[0] or calls backward
+  std::vector<int> in;   // value numbers
+  std::vector<int> out;  // value numbers this line defines; empty for a line that only writes in[0] or calls backward
   std::vector<int64_t> ints;
   std::vector<double> reals;
 };
@@ -29,10 +29,10 @@ enum ScopeInts : size_t { kPolicyKind, kPolicyParameter, kVerify, kSessionNumber
 enum PolicyKind : int64_t { kKeepAll, kRecomputeAll, kEvery, kSelective, kSelectiveDefault, kCustom, kPolicyKinds };
 
 struct Program {
-  uint64_t seed = 0;                    // of the default generator when the program starts
-  int values = 0;                       // value numbers are below this
+  uint64_t seed = 0;  // of the default generator when the program starts
+  int values = 0;     // value numbers are below this
   std::vector<Statement> statements;
-  std::set<int> held;                   // values the user keeps until the end; others die after their last use
+  std::set<int> held;  // values the user keeps until the end; others die after their last use
 };
 
 bool opens_scope(const Statement& statement);

@@ -14,7 +14,8 @@ namespace retrace::random {
 namespace {
 
 bool uses(const Program& program, const std::string& op) {
-  return std::any_of(program.statements.begin(), program.statements.end(), [&](const Statement& s) { return s.op == op; });
+  return std::any_of(program.statements.begin(), program.statements.end(),
+                     [&](const Statement& s) { return s.op == op; });
 }
 
 // The first program from `seed` on that has this statement.
@@ -54,7 +55,11 @@ TEST(RandomPrograms, RunToTheirEndExceptAFew) {
 }
 
 TEST(RandomPrograms, MendingTakesOutOnlyTheWriteThatSpoilsBackward) {
-  Program program{1, 4, {leaf(0, true), line("tanh", {0}, {1}), line("tanh", {1}, {2}), line("scale", {2}, {3}), {}, {}, {}, {}}, {}};
+  Program program{
+      1,
+      4,
+      {leaf(0, true), line("tanh", {0}, {1}), line("tanh", {1}, {2}), line("scale", {2}, {3}), {}, {}, {}, {}},
+      {}};
   program.statements[3].reals = {1.5, 0.5};
   program.statements[4] = line("relu_", {2}, {});  // tanh saved its result
   program.statements[5] = line("relu_", {3}, {});

@@ -11,9 +11,22 @@ namespace {
 
 // Operators that the programs use and that are recorded themselves. A bit each in a selective policy's parameter.
 const char* const kSelectable[] = {
-    "aten::mm",   "aten::addmm", "aten::bmm",     "aten::mul.Tensor",        "aten::add.Tensor",        "aten::tanh",
-    "aten::relu", "aten::relu_", "aten::sigmoid", "aten::native_layer_norm", "aten::native_batch_norm", "aten::_softmax",
-    "aten::cat",  "aten::add_",  "aten::clone",   "aten::bernoulli_",
+    "aten::mm",
+    "aten::addmm",
+    "aten::bmm",
+    "aten::mul.Tensor",
+    "aten::add.Tensor",
+    "aten::tanh",
+    "aten::relu",
+    "aten::relu_",
+    "aten::sigmoid",
+    "aten::native_layer_norm",
+    "aten::native_batch_norm",
+    "aten::_softmax",
+    "aten::cat",
+    "aten::add_",
+    "aten::clone",
+    "aten::bernoulli_",
 };
 
 Policy selective_of(int64_t bits) {
@@ -31,12 +44,18 @@ Policy random_policy(int64_t seed) {
 Policy policy_of(const Statement& scope) {
   const int64_t parameter = scope.ints.at(kPolicyParameter);
   switch (scope.ints.at(kPolicyKind)) {
-    case kKeepAll: return keep_all();
-    case kRecomputeAll: return recompute_all();
-    case kEvery: return every(parameter);
-    case kSelective: return selective_of(parameter);
-    case kSelectiveDefault: return selective();
-    default: return random_policy(parameter);
+    case kKeepAll:
+      return keep_all();
+    case kRecomputeAll:
+      return recompute_all();
+    case kEvery:
+      return every(parameter);
+    case kSelective:
+      return selective_of(parameter);
+    case kSelectiveDefault:
+      return selective();
+    default:
+      return random_policy(parameter);
   }
 }
 

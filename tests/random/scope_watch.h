@@ -35,13 +35,13 @@ class ScopeWatch {
   struct Life {
     c10::weak_intrusive_ptr<c10::StorageImpl> pin;  // the address is not reused while we remember it
     int birth_scope;
-    std::set<int> readers;                          // scopes other than the birth scope
+    std::set<int> readers;  // scopes other than the birth scope
   };
   Life& life_of(const torch::Tensor& tensor);
   bool has_other_reader(const torch::Tensor& tensor);
 
   int depth_ = 0;
-  int scope_ = 0;   // the outermost scope we are in; 0 outside
+  int scope_ = 0;  // the outermost scope we are in; 0 outside
   int scopes_ = 0;
   bool outside_write_ = false;
   bool silent_outside_write_ = false;

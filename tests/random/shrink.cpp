@@ -63,7 +63,8 @@ class Shrinker {
       if (i >= program_.statements.size() || !opens_scope(program_.statements[i])) continue;
       Program candidate = program_;
       const size_t end = matching_end(candidate, i);
-      if (end < candidate.statements.size()) candidate.statements.erase(candidate.statements.begin() + static_cast<std::ptrdiff_t>(end));
+      if (end < candidate.statements.size())
+        candidate.statements.erase(candidate.statements.begin() + static_cast<std::ptrdiff_t>(end));
       candidate.statements.erase(candidate.statements.begin() + static_cast<std::ptrdiff_t>(i));
       changed = accept(candidate) || changed;
     }
@@ -79,7 +80,8 @@ class Shrinker {
       for (size_t k = 0; k < s.in.size() && !s.out.empty(); ++k) {
         Program candidate = program_;
         candidate.statements.erase(candidate.statements.begin() + static_cast<std::ptrdiff_t>(i));
-        for (Statement& reader : candidate.statements) std::replace(reader.in.begin(), reader.in.end(), s.out[0], s.in[k]);
+        for (Statement& reader : candidate.statements)
+          std::replace(reader.in.begin(), reader.in.end(), s.out[0], s.in[k]);
         if (accept(without(candidate, {}))) {
           changed = true;
           break;

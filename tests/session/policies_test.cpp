@@ -107,7 +107,8 @@ TEST(Policies, EveryNKeepsEveryNthCutVertex) {
   RETRACE_SKIP_IF_HOSTILE();
   Chain chain;
   const auto plain = measure(chain, std::nullopt);
-  for (const auto& [n, kept] : std::vector<std::pair<int64_t, int64_t>>{{1, 13}, {2, 6}, {3, 4}, {4, 3}, {6, 2}, {100, 0}}) {
+  for (const auto& [n, kept] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 13}, {2, 6}, {3, 4}, {4, 3}, {6, 2}, {100, 0}}) {
     const auto ours = measure(chain, every(n));
     EXPECT_EQ(ours.held, kept) << "every:" << n;
     EXPECT_LT(ours.peak, plain.peak) << "every:" << n;

@@ -68,14 +68,16 @@ TEST(Verify, TheErrorLeavesNothingBehind) {
 TEST(Verify, EveryRebuiltValueIsCounted) {
   auto x = torch::randn({4}).requires_grad_();
   const StatsDelta delta;
-  auto y = checkpoint({.verify = true}, [](Tensor t) { return t.sin().sin().sin().sin(); }, x);
+  auto y = checkpoint(
+      {.verify = true}, [](Tensor t) { return t.sin().sin().sin().sin(); }, x);
   y.sum().backward();
   EXPECT_EQ(delta.verified(), 3);
 }
 
 TEST(Verify, NotANumberIsComparedByItsBits) {
   auto x = torch::tensor({0.0F, -1.0F, INFINITY, NAN}).requires_grad_();
-  auto y = checkpoint({.verify = true}, [](Tensor t) { return t.sqrt().log().sin() * t; }, x);
+  auto y = checkpoint(
+      {.verify = true}, [](Tensor t) { return t.sqrt().log().sin() * t; }, x);
   EXPECT_NO_THROW(y.sum().backward());
 }
 

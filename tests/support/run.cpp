@@ -15,12 +15,17 @@ namespace {
 
 std::optional<Policy> policy_of(How how) {
   switch (how) {
-    case How::session_keep_all: return keep_all();
+    case How::session_keep_all:
+      return keep_all();
     case How::in_session:
-    case How::session_recompute_all: return recompute_all();
-    case How::session_every: return every(2);
-    case How::session_selective: return selective();
-    default: return std::nullopt;
+    case How::session_recompute_all:
+      return recompute_all();
+    case How::session_every:
+      return every(2);
+    case How::session_selective:
+      return selective();
+    default:
+      return std::nullopt;
   }
 }
 
@@ -44,24 +49,32 @@ void expect_same_outcome(const Outcome& plain, const Program& program, How how) 
 
 std::string name(How how) {
   switch (how) {
-    case How::plain: return "plain";
-    case How::checkpoint: return "checkpoint";
-    case How::nested: return "checkpoint in checkpoint";
-    case How::kept: return "checkpoint that keeps all";
-    case How::in_session: return "checkpoint in a session";
-    case How::session_keep_all: return "session keep_all";
-    case How::session_recompute_all: return "session recompute_all";
-    case How::session_every: return "session every:2";
-    case How::session_selective: return "session selective";
+    case How::plain:
+      return "plain";
+    case How::checkpoint:
+      return "checkpoint";
+    case How::nested:
+      return "checkpoint in checkpoint";
+    case How::kept:
+      return "checkpoint that keeps all";
+    case How::in_session:
+      return "checkpoint in a session";
+    case How::session_keep_all:
+      return "session keep_all";
+    case How::session_recompute_all:
+      return "session recompute_all";
+    case How::session_every:
+      return "session every:2";
+    case How::session_selective:
+      return "session selective";
   }
   return "?";
 }
 
 const std::vector<How>& all_but_plain() {
-  static const std::vector<How> ways = {How::checkpoint,           How::nested,
-                                        How::kept,                 How::in_session,
-                                        How::session_keep_all,     How::session_recompute_all,
-                                        How::session_every,        How::session_selective};
+  static const std::vector<How> ways = {How::checkpoint,    How::nested,           How::kept,
+                                        How::in_session,    How::session_keep_all, How::session_recompute_all,
+                                        How::session_every, How::session_selective};
   return ways;
 }
 

@@ -26,10 +26,10 @@ namespace retrace::test {
 enum class How {
   plain,
   checkpoint,
-  nested,             // a checkpoint in a checkpoint
-  kept,               // a checkpoint that keeps everything
-  in_session,         // a checkpoint inside a step
-  session_keep_all,   // from here on: the program unchanged, inside a step
+  nested,            // a checkpoint in a checkpoint
+  kept,              // a checkpoint that keeps everything
+  in_session,        // a checkpoint inside a step
+  session_keep_all,  // from here on: the program unchanged, inside a step
   session_recompute_all,
   session_every,
   session_selective,
@@ -50,7 +50,8 @@ class Wrap {
       case How::in_session:
         return checkpoint(std::forward<F>(fn), std::forward<Args>(args)...);
       case How::nested:
-        return checkpoint([&]() -> decltype(auto) { return checkpoint(std::forward<F>(fn), std::forward<Args>(args)...); });
+        return checkpoint(
+            [&]() -> decltype(auto) { return checkpoint(std::forward<F>(fn), std::forward<Args>(args)...); });
       case How::kept:
         return checkpoint(CheckpointOptions{.policy = keep_all()}, std::forward<F>(fn), std::forward<Args>(args)...);
       default:

@@ -126,7 +126,7 @@ Tensor in_replicas(const Tensor& x, Start start) {
   std::vector<std::thread> workers;
   for (size_t k = 0; k < parts.size(); ++k) {
     workers.emplace_back([&, k, enter = start()] {
-      const auto entered = enter();
+      [[maybe_unused]] const auto entered = enter();
       parts[k] = chain(doubled * static_cast<double>(k + 1));
     });
   }
@@ -151,9 +151,8 @@ TEST(AcrossThreads, ARegionFansOutToWorkers) {
 
 // LibTorch's own thread pools hand their workers the caller's thread-local state, dispatch keys among it.
 TEST(AcrossThreads, ARegionFansOutToWorkersThatInheritItsThreadLocalState) {
-  expect_replicas_agree([] {
-    return [state = at::ThreadLocalState()] { return std::make_unique<at::ThreadLocalStateGuard>(state); };
-  });
+  expect_replicas_agree(
+      [] { return [state = at::ThreadLocalState()] { return std::make_unique<at::ThreadLocalStateGuard>(state); }; });
 }
 
 TEST(AcrossThreads, WorkersOpenRegionsOfTheirOwnInsideARegion) {

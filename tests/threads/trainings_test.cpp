@@ -23,7 +23,8 @@ constexpr int kSteps = 12;
 // also without Retrace, so dropout draws its mask from the training's own.
 class Training {
  public:
-  Training(uint64_t seed, Policy policy) : generator_(at::detail::createCPUGenerator(seed)), session_(std::move(policy)) {
+  Training(uint64_t seed, Policy policy)
+      : generator_(at::detail::createCPUGenerator(seed)), session_(std::move(policy)) {
     for (int k = 0; k < 3; ++k) weights_.push_back(random({8, 8}).requires_grad_());
     input_ = random({16, 8});
     mean_ = torch::zeros({8});

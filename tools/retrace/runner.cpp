@@ -93,8 +93,9 @@ StepResult Runner::pass(const models::Model& model) const {
   } else {
     for (const models::Layer& layer : model.layers) x = layer(std::move(x));
   }
-  const at::Tensor loss =
-      model.tail(x);  // x, the output, stays: a training loop has it in a variable, and so have the peers
+  // A training loop has the output in a variable until the step ends, and so have the peers this is compared with.
+  const at::Tensor output = model.output(std::move(x));
+  const at::Tensor loss = model.criterion(output);
   StepResult result{loss.detach(), {}, memory::live_bytes()};
   loss.backward();
   if (input.requires_grad()) result.input_gradient = input.grad();
