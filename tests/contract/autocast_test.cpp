@@ -3,7 +3,7 @@
 
 #include <retrace/retrace.h>
 
-#include "support/autocast.h"
+#include "support/compat.h"
 #include "support/run.h"
 
 namespace retrace::test::autocast {

@@ -77,23 +77,22 @@ TEST(Hooks, NodeHookThatRunsBackwardThroughAnotherPartOfTheRegion) {
     auto [a, b] = wrap([](Tensor t, Tensor u) { return std::pair(t.sin().exp().cos(), u.cos().exp().sin()); }, x, w);
     Tensor inner;
     a.grad_fn()->add_post_hook(
-        std::make_unique<CallOnce>([&, b = b] { inner = torch::autograd::grad({b.sum()}, {w}, {}, true)[0]; }));
+        std::make_unique<CallOnce>([&, loss = b.sum()] { inner = torch::autograd::grad({loss}, {w}, {}, true)[0]; }));
     auto g = torch::autograd::grad({a.sum()}, {x}, {}, true)[0];
     auto again = torch::autograd::grad({(a * b).sum()}, {x, w}, {}, true);
     return {a, b, inner, g, again[0], again[1]};
   });
 }
 
-TEST(Hooks, TensorHookThatRunsBackwardThroughItsOwnRegion) {
+TEST(Hooks, TensorHookThatRunsBackwardThroughAnotherPartOfItsRegion) {
   expect_same_as_plain([](const Wrap& wrap) -> Tensors {
     auto x = torch::randn({4}).requires_grad_();
     Tensor inner;
     auto y = wrap(
         [&](Tensor t) {
           auto h = t.sin().exp();
-          h.register_hook([&, loss = h.detach().requires_grad_()](const Tensor&) {
-            inner = torch::autograd::grad({loss.cos().exp().sum()}, {loss})[0];
-          });
+          auto other = t.cos().exp().sum();
+          h.register_hook([&, t, other](const Tensor&) { inner = torch::autograd::grad({other}, {t}, {}, true)[0]; });
           return h.cos().exp();
         },
         x);

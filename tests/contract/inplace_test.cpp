@@ -30,7 +30,7 @@ TEST(InPlace, OnLocalIntermediates) {
           auto g = h.sin();
           g.mul_(h).clamp_(-1, 1);
           g += t;
-          return g.exp_().add_(h);
+          return g.exp_() + h;
         },
         x);
     y.sum().backward();
@@ -47,7 +47,7 @@ TEST(InPlace, ActivationsInPlace) {
           auto h = a(t).relu_();
           h = b(h).sigmoid_() - 0.5;
           torch::leaky_relu_(h, 0.1);
-          return torch::nn::functional::elu(h * 3, torch::nn::functional::ELUFuncOptions().inplace(true)).tanh_();
+          return torch::nn::functional::elu(h * 3, torch::nn::functional::ELUFuncOptions().inplace(true)).tanh();
         },
         x);
     y.sum().backward();
@@ -61,7 +61,7 @@ TEST(InPlace, LongChainsOnOneStorage) {
     auto y = wrap(
         [](Tensor t) {
           auto h = t.clone();
-          for (int i = 0; i < 50; ++i) h.add_(0.1).tanh_();
+          for (int i = 0; i < 50; ++i) h.add_(0.1).sin_();
           return h;
         },
         x);
@@ -105,7 +105,7 @@ TEST(InPlace, IndexPutMaskedFillAndScatter) {
     auto index = torch::tensor({0, 2, 2, 5});
     auto y = wrap(
         [&](Tensor t) {
-          auto h = t.exp();
+          auto h = t * 2;
           h.index_put_({index}, t.index({index}).sin());
           h.index_put_({torch::tensor({1, 1})}, torch::ones({2}), true);
           h.masked_fill_(t > 1, 0.25);
@@ -230,13 +230,14 @@ TEST(InPlace, AnInputChangedBeforeBackwardIsAnErrorThatNamesTheOp) {
   }
 }
 
-TEST(InPlace, AWeightChangedByTheOptimizerBeforeBackwardIsAnErrorThatNamesTheOp) {
+TEST(InPlace, AWeightChangedBeforeBackwardIsAnErrorThatNamesTheOp) {
   torch::nn::Linear layer(4, 4);
-  torch::optim::SGD optimizer(layer->parameters(), 0.1);
   auto x = torch::randn({2, 4});
   auto y = checkpoint([&](Tensor t) { return layer(t).exp().sin(); }, x);
-  layer(x).sum().backward();
-  optimizer.step();
+  {
+    const torch::NoGradGuard no_grad;
+    layer->weight.mul_(2);
+  }
   try {
     y.sum().backward();
     FAIL() << "nothing was thrown";
@@ -244,6 +245,18 @@ TEST(InPlace, AWeightChangedByTheOptimizerBeforeBackwardIsAnErrorThatNamesTheOp)
     const std::string text = e.what();
     EXPECT_NE(text.find("aten::addmm"), std::string::npos) << text;
   }
+}
+
+TEST(InPlace, AWeightChangedByAnOptimizerBeforeBackwardIsCaughtByVerify) {
+  // LibTorch's optimizers write through .data(), which no version counter shows: only the values can tell.
+  torch::nn::Linear layer(4, 4);
+  torch::optim::SGD optimizer(layer->parameters(), 0.1);
+  auto x = torch::randn({2, 4});
+  auto y = checkpoint(
+      {.verify = true}, [&](Tensor t) { return layer(t).exp().sin(); }, x);
+  layer(x).sum().backward();
+  optimizer.step();
+  EXPECT_THROW(y.sum().backward(), Error);
 }
 
 TEST(InPlace, AnInputThatAutogradSavedItselfAndWasChangedIsAutogradsError) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "support/compat.h"
 #include "support/counting.h"
 #include "support/run.h"
 
@@ -232,7 +233,7 @@ TEST(InputsOutputs, NothingNeedsToRequireGrad) {
 
 // Saves a tensor and shows what it gets back.
 struct Identity : torch::autograd::Function<Identity> {
-  static const void* seen;
+  static Tensor seen;
   static Tensor forward(torch::autograd::AutogradContext* context, Tensor x, Tensor aux) {
     context->save_for_backward({aux});
     return x * aux;
@@ -240,18 +241,20 @@ struct Identity : torch::autograd::Function<Identity> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
     auto aux = context->get_saved_variables()[0];
-    seen = aux.unsafeGetTensorImpl();
+    seen = aux;
     return {gradients[0] * aux, Tensor()};
   }
 };
-const void* Identity::seen = nullptr;
+Tensor Identity::seen;
 
 TEST(InputsOutputs, SavedNonGradInputIsHandedBackAsTheVerySameObject) {
   auto x = torch::randn({4}).requires_grad_();
   auto aux = torch::randn({4});
   auto y = checkpoint([](Tensor t, Tensor a) { return Identity::apply(t, a).sin(); }, x, aux);
   y.sum().backward();
-  EXPECT_EQ(Identity::seen, aux.unsafeGetTensorImpl());
+  EXPECT_TRUE(Identity::seen.is_alias_of(aux));
+  EXPECT_EQ(Identity::seen.is_same(aux), kHooksPreserveIdentity);
+  Identity::seen = Tensor();
 }
 
 TEST(InputsOutputs, InputsMayBeTemporaries) {

@@ -111,7 +111,9 @@ TEST(Policies, EveryNKeepsEveryNthCutVertex) {
        std::vector<std::pair<int64_t, int64_t>>{{1, 13}, {2, 6}, {3, 4}, {4, 3}, {6, 2}, {100, 0}}) {
     const auto ours = measure(chain, every(n));
     EXPECT_EQ(ours.held, kept) << "every:" << n;
-    EXPECT_LT(ours.peak, plain.peak) << "every:" << n;
+    if (kept > 0) {
+      EXPECT_LT(ours.peak, plain.peak) << "every:" << n;
+    }
     // Inside a block its values are candidates until the stream is read again.
     EXPECT_GE(ours.stats.kept_bytes / kUnit, kept) << "every:" << n;
     EXPECT_LE(ours.stats.kept_bytes / kUnit, kept + 4 / n) << "every:" << n;

@@ -6,6 +6,9 @@
 
 namespace retrace::test {
 
+// Whether saved-tensor hooks can hand a tensor without grad back as the very object that was saved.
+inline constexpr bool kHooksPreserveIdentity = TORCH_VERSION_MAJOR >= 2;
+
 // While one lives, this thread runs eligible CPU operators in bfloat16 (or not, with enabled = false).
 class Autocast {
  public:
