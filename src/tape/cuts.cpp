@@ -7,7 +7,10 @@ namespace retrace {
 void CutTracker::pop(Tape& tape) {
   const Candidate& top = stack_.back();
   const Value& v = tape.value(top.value);
-  if (top.held && !v.keep && !tape.is_root(v)) tape.let_go(top.value);
+  if (top.held && v.held && !v.keep && !tape.is_root(v)) {
+    tape.let_go(top.value);
+    count(account_, &Counters::dropped_tensors, v.handles);
+  }
   stack_.pop_back();
 }
 

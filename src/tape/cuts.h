@@ -14,7 +14,7 @@ namespace retrace {
 
 class CutTracker {
  public:
-  explicit CutTracker(int64_t keep_period) : keep_period_(keep_period) {}
+  CutTracker(int64_t keep_period, Account account) : keep_period_(keep_period), account_(std::move(account)) {}
 
   // A value that carries gradients is read. Values outside the differentiable stream (masks, indices) do not count: they
   // bridge segments without making them depend on each other's activations.
@@ -39,6 +39,7 @@ class CutTracker {
   };
   std::vector<Candidate> stack_;
   int64_t keep_period_;
+  Account account_;
 };
 
 }  // namespace retrace

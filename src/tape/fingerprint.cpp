@@ -22,6 +22,11 @@ uint64_t fingerprint(const at::Tensor& tensor) {
   return XXH3_64bits(bytes + begin, static_cast<size_t>(end - begin));
 }
 
+uint64_t fingerprint(const c10::Storage& storage) {
+  const void* const bytes = storage.data_ptr().get();
+  return bytes ? XXH3_64bits(bytes, storage.nbytes()) : 0;
+}
+
 uint64_t sample(const c10::Storage& storage) {
   constexpr size_t kPieces = 16, kPieceBytes = 1024;
   const auto* const bytes = static_cast<const char*>(storage.data_ptr().get());

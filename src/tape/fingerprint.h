@@ -8,6 +8,7 @@
 namespace retrace {
 
 uint64_t fingerprint(const at::Tensor& tensor);
+uint64_t fingerprint(const c10::Storage& storage);  // of all its bytes
 
 // Of a storage's bytes: all of them if they are few, else of pieces spread evenly over it. Costs microseconds. Notices an
 // optimizer's update of a weight, which LibTorch's own C++ optimizers make through data() and so without counting it as a

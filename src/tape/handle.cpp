@@ -50,6 +50,7 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
     return;
   }
   const ValueId id = tape.value_of(tensor);
+  tape.touch(id, tensor.storage());
   const Value& v = tape.value(id);
   if (!scope.may_drop || tape.is_root(v) || v.unwritten) {
     tensor_ = without_history(tensor);
@@ -61,13 +62,13 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
   geometry_ = Geometry::of(tensor);
   if (v.keep) {
     tape.hold(id, tensor.storage());
-  } else {
-    count(account_, &Counters::dropped_tensors);
-    if (scope.verify) fingerprint_ = retrace::fingerprint(tensor);
+  } else if (scope.verify) {
+    fingerprint_ = retrace::fingerprint(tensor);
   }
   value_ = id;
   tape.add_handle(*this);
   if (scope.cuts) scope.cuts->saved(tape, id, tensor.storage());
+  if (!v.held) count(account_, &Counters::dropped_tensors);
   tape_ = scope.tape;
 }
 

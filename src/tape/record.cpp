@@ -11,6 +11,7 @@
 #include "policy/rules.h"
 #include "session/testing.h"
 #include "tape/compat.h"
+#include "tape/fingerprint.h"
 #include "tape/generator.h"
 #include "tape/scope.h"
 
@@ -129,6 +130,7 @@ class Recording {
     arg.shape_only = traits_.shape_only && i == 0;
     arg.geometry = Geometry::of(tensor);
     if (written) written_.push_back(op_->args.size());
+    if (!arg.shape_only) tape_.touch(arg.value, tensor.storage());
     const Value& v = tape_.value(arg.value);
     if (v.unwritten && !arg.shape_only && !(written && traits_.overwrites)) {
       tape_.make_root(arg.value);  // somebody wrote it with a pointer
@@ -242,6 +244,10 @@ class Recording {
       const ValueId v = tape_.add_fresh(outputs_[i], id);
       tape_.value(v).keep = keep;
       tape_.value(v).unwritten = traits_.uninitialised && outputs_[i].numel() > 0;
+      if (replayable_ && !traits_.uninitialised && reads_nothing()) {
+        tape_.value(v).untouched = true;
+        tape_.value(v).made_as = fingerprint(outputs_[i].storage());
+      }
       op_->fresh.push_back({static_cast<int32_t>(i), v});
     }
     for (auto& [before, copy] : copies_) tape_.hold_copy(before, std::move(copy));
@@ -253,6 +259,10 @@ class Recording {
       arg.becomes = same == written_.end() ? overwrite(arg, seen_[i].tensor, id) : op_->args[*same].becomes;
       tape_.value(arg.becomes).keep |= keep;
     }
+  }
+
+  bool reads_nothing() const {
+    return std::all_of(op_->args.begin(), op_->args.end(), [](const TensorArg& arg) { return arg.shape_only; });
   }
 
   ValueId overwrite(const TensorArg& arg, const at::Tensor& tensor, OpId id) {

@@ -56,7 +56,7 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options) {
   const CutUse use = rules.cuts();
   const bool segments = options.session && use.rebuild_in_segments;
   std::optional<CutTracker> cuts;
-  if (use.keep_period > 0 || segments) cuts.emplace(use.keep_period);
+  if (use.keep_period > 0 || segments) cuts.emplace(use.keep_period, account);
   auto scope = std::shared_ptr<Scope>(
       new Scope{tape, options.policy, rules.may_drop(), options.verify, account, std::move(cuts), segments});
   {

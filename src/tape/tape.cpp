@@ -149,6 +149,11 @@ void Tape::make_root(ValueId id) {
   value(id).producer = kNone;
 }
 
+void Tape::touch(ValueId id, const c10::Storage& storage) {
+  Value& v = value(id);
+  if (std::exchange(v.untouched, false) && fingerprint(storage) != v.made_as) make_root(id);
+}
+
 void Tape::hold(ValueId id, const c10::Storage& storage) {
   Value& v = value(id);
   if (v.held) return;

@@ -90,6 +90,8 @@ struct Value {
   bool held_copy = false;      // `held` is our own copy, so nobody else can change it
   bool segment_start = false;  // a rebuild in segments stopped here
   bool unwritten = false;      // part of it is memory that no recorded operator has written
+  bool untouched = false;      // a factory (zeros, full, arange, ...) made it and nobody has looked at it since;
+  uint64_t made_as = 0;        // a fingerprint then tells whether somebody wrote it with a pointer meanwhile
   int64_t written_begin = 0, written_end = 0;  // the part that was, while `unwritten`
 
   c10::Storage held;         // strong while alive: roots, kept values, cut vertices
@@ -144,6 +146,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void alias(const c10::Storage& storage, const c10::VariableVersion& version, ValueId value);
 
   void make_root(ValueId value);  // its recipe can no longer be trusted
+  // Somebody looks at it for the first time. What a factory made and a pointer has changed since is a root.
+  void touch(ValueId value, const c10::Storage& storage);
   void hold(ValueId value, const c10::Storage& storage);
   void hold_copy(ValueId value, c10::Storage copy);
   void let_go(ValueId value);

@@ -5,6 +5,7 @@
 #include <retrace/retrace.h>
 
 #include "support/counting.h"
+#include "support/hostile.h"
 #include "support/operators.h"
 #include "support/run.h"
 
@@ -175,6 +176,7 @@ TEST(Errors, AnExceptionInAHookDuringBackwardLeavesNothingRebuilt) {
 }
 
 TEST(Errors, AnExceptionThrownByAPolicyReachesTheCallerOfTheOperator) {
+  RETRACE_SKIP_IF_HOSTILE();
   auto x = torch::randn({4}).requires_grad_();
   const NothingLeaks nothing_leaks;
   const auto refuses = custom([](const OpInfo& op) -> bool {
