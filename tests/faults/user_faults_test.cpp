@@ -88,7 +88,10 @@ TEST(UserFaults, InAnOperatorReachTheCallerFromForwardAndFromReplay) {
     const bool kept =
         !hostile() && (way == Way::session_keep || way == Way::session_every || way == Way::session_custom);
     if (kept) continue;
-    EXPECT_EQ(count(faults, Phase::backward), 2u) << name(way) << ": both calls are replayed, once each";
+    // Once each; a session that recomputes everything goes in segments, and so up to twice.
+    const bool in_segments = name(way).find("session") != std::string::npos;
+    EXPECT_GE(count(faults, Phase::backward), 2u) << name(way) << ": both calls are replayed";
+    EXPECT_LE(count(faults, Phase::backward), in_segments ? 4u : 2u) << name(way);
   }
 }
 

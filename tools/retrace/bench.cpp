@@ -49,7 +49,7 @@ Examples:
 struct Options {
   std::string model;
   std::vector<std::string> policies;
-  int64_t steps = 5;
+  int64_t steps = 7;
   std::string size = "bench";
   bool json = false;
 };
@@ -82,7 +82,7 @@ void check_options(const Options& options) {
   }
   if (options.steps < 1) {
     throw BadInput("[bench] --steps " + std::to_string(options.steps) +
-                   " leaves nothing to time. Use 1 or more; 5 is the default.");
+                   " leaves nothing to time. Use 1 or more; 7 is the default.");
   }
 }
 
