@@ -13,6 +13,9 @@ namespace retrace::test::random_state {
 
 using torch::Tensor;
 
+// Draws through a generator argument (bernoulli_) and through the default generator itself (rand).
+Tensor noisy(const Tensor& t) { return torch::dropout(t.exp(), 0.5, true).sin() * (torch::rand({64}) * t).cos(); }
+
 TEST(Random, DropoutParity) {
   expect_same_as_plain([](const Wrap& wrap) -> Tensors {
     torch::nn::Linear a(8, 8), b(8, 8);
@@ -73,7 +76,7 @@ TEST(Random, ReseedingBetweenForwardAndBackwardDoesNotMatter) {
   const auto gradient = [](bool reseed) {
     torch::manual_seed(3);
     auto x = torch::randn({64}).requires_grad_();
-    auto y = checkpoint([](Tensor t) { return torch::dropout(t.exp(), 0.5, true).sin(); }, x);
+    auto y = checkpoint(noisy, x);
     if (reseed) torch::manual_seed(99);
     y.sum().backward();
     return x.grad();
@@ -83,7 +86,7 @@ TEST(Random, ReseedingBetweenForwardAndBackwardDoesNotMatter) {
 
 TEST(Random, ReplayLeavesTheAmbientStateAlone) {
   auto x = torch::randn({64}).requires_grad_();
-  auto y = checkpoint([](Tensor t) { return torch::dropout(t.exp(), 0.5, true).sin(); }, x);
+  auto y = checkpoint(noisy, x);
   torch::rand({17});
   const auto before = generator_state();
   const StatsDelta delta;
@@ -98,7 +101,7 @@ TEST(Random, DrawsDuringBackwardGoOnFromTheAmbientState) {
     auto x = torch::randn({64}).requires_grad_();
     Tensors drawn;
     const auto layer = [&](Tensor t) {
-      auto h = torch::dropout(t.exp(), 0.5, true);
+      auto h = noisy(t);
       h.register_hook([&](const Tensor& g) {
         drawn.push_back(torch::rand({3}));
         return g * drawn.back().sum();
@@ -115,7 +118,13 @@ TEST(Random, DrawsDuringBackwardGoOnFromTheAmbientState) {
 
 TEST(Random, AmbientStateIsPutBackAfterAnExceptionInReplay) {
   auto x = torch::randn({64}).requires_grad_();
-  auto y = checkpoint([](Tensor t) { return t * (fragile(torch::rand({64})) + torch::rand({64})).sin(); }, x);
+  auto y = checkpoint(
+      [](Tensor t) {
+        const auto drawn_first = torch::rand({64});
+        return noisy(t) * (fragile(drawn_first) + torch::rand({64})).sin();
+      },
+      x);
+  torch::rand({17});
   const auto before = generator_state();
   break_fragile(true);
   EXPECT_THROW(y.sum().backward(), std::domain_error);

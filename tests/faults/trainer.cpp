@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <c10/util/Logging.h>
 
 #include <algorithm>
 #include <typeinfo>
@@ -160,6 +161,7 @@ void expect_recovers(Trainer& trainer, int64_t live_bytes_before) {
 }
 
 std::vector<Fault> sweep(Way way, int warm, const std::function<void(int64_t)>& arm) {
+  c10::SetStackTraceFetcher([] { return std::string(); });  // a symbolised backtrace per fault takes most of the time
   std::vector<Fault> faults;
   // The end is reached when a few in a row do not happen; one that is not seen before that was swallowed.
   for (int64_t n = 0, unseen = 0; unseen < 3 && !::testing::Test::HasFailure(); ++n) {

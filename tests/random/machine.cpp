@@ -38,7 +38,9 @@ class PlainScopes : public Scopes {
 // So that leaving a scope by an exception is noted too.
 struct ScopeNote {
   ScopeWatch& watch;
-  explicit ScopeNote(ScopeWatch& w) : watch(w) { watch.enter_scope(); }
+  ScopeNote(ScopeWatch& w, const Statement& scope) : watch(w) {
+    watch.enter_scope(scope.ints.at(kPolicyKind) != kRecomputeAll);
+  }
   ~ScopeNote() { watch.leave_scope(); }
 };
 
@@ -86,7 +88,7 @@ void Machine::run_scope(size_t begin, size_t end) {
   if (scope.op == "region") {
     run_region(begin, end);
   } else if (scope.op == "step") {
-    const ScopeNote note(watch_);
+    const ScopeNote note(watch_, scope);
     scopes_.step(scope, [&] { run_block(begin + 1, end); });
   } else {
     torch::AutoGradMode mode(scope.op == "enable_grad");
@@ -95,7 +97,7 @@ void Machine::run_scope(size_t begin, size_t end) {
 }
 
 void Machine::run_region(size_t begin, size_t end) {
-  const ScopeNote note(watch_);
+  const ScopeNote note(watch_, program_.statements[begin]);
   const auto inputs = inputs_of(begin, end);
   const auto results = results_of(begin, end);
   const auto body = [&](Results arguments) {

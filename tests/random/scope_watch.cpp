@@ -15,17 +15,35 @@ bool is_orphan(const torch::Tensor& t) {
 
 }  // namespace
 
+void ScopeWatch::enter_scope(bool may_keep) {
+  if (may_keep_.empty()) scope_ = ++scopes_;
+  may_keep_.push_back(may_keep);
+}
+
+void ScopeWatch::leave_scope() {
+  may_keep_.pop_back();
+  if (may_keep_.empty()) scope_ = 0;
+}
+
 ScopeWatch::Life& ScopeWatch::life_of(const torch::Tensor& tensor) {
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
   const auto found = lives_.find(storage);
   if (found != lives_.end()) return found->second;
-  return lives_.emplace(storage, Life{weak(storage), scope_, {}}).first->second;
+  return lives_.emplace(storage, Life{weak(storage), scope_, may_keep(), {}}).first->second;
 }
 
 bool ScopeWatch::has_other_reader(const torch::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return false;
   const Life& life = life_of(tensor);
   return !life.readers.empty() && (life.readers.size() > 1 || *life.readers.begin() != scope_);
+}
+
+void ScopeWatch::written(const torch::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return;
+  Life& life = life_of(tensor);
+  const bool inside = life.birth_scope == 0 || life.birth_scope == scope_;
+  outside_write_ |= has_other_reader(tensor) || (!inside && life.may_be_kept);
+  life.may_be_kept |= may_keep();
 }
 
 void ScopeWatch::defined(const torch::Tensor& tensor) {

@@ -3,6 +3,7 @@
 // - A tensor came into a region from outside and was written later, outside of it: nothing can be rebuilt from it. Plain
 //   autograd minds only if it had saved that very tensor. Writes inside the same outermost scope are recorded and give no
 //   such excuse.
+// - The same for a tensor made inside, where a policy may have chosen to keep it rather than how to rebuild it.
 // - BatchNorm wrote such a tensor: without a new version, so nobody can notice, and plain autograd itself goes on with
 //   what the tensor has become.
 // - A scope read a view that was made before it, without gradients, of a tensor that has them. It claims to be a leaf that
@@ -19,12 +20,12 @@ namespace retrace::random {
 
 class ScopeWatch {
  public:
-  void enter_scope() { depth_++ == 0 ? scope_ = ++scopes_ : 0; }
-  void leave_scope() { --depth_ == 0 ? scope_ = 0 : 0; }
+  void enter_scope(bool may_keep);  // whether its policy may keep anything
+  void leave_scope();
 
   void defined(const torch::Tensor& tensor);
   void read(const torch::Tensor& tensor);
-  void written(const torch::Tensor& tensor) { outside_write_ |= has_other_reader(tensor); }
+  void written(const torch::Tensor& tensor);
   void written_silently(const torch::Tensor& tensor) { silent_outside_write_ |= has_other_reader(tensor); }
 
   bool outside_write() const { return outside_write_; }
@@ -35,13 +36,16 @@ class ScopeWatch {
   struct Life {
     c10::weak_intrusive_ptr<c10::StorageImpl> pin;  // the address is not reused while we remember it
     int birth_scope;
+    bool may_be_kept;
     std::set<int> readers;  // scopes other than the birth scope
   };
   Life& life_of(const torch::Tensor& tensor);
   bool has_other_reader(const torch::Tensor& tensor);
 
-  int depth_ = 0;
-  int scope_ = 0;  // the outermost scope we are in; 0 outside
+  bool may_keep() const { return !may_keep_.empty() && may_keep_.back(); }
+
+  std::vector<bool> may_keep_;  // per open scope
+  int scope_ = 0;               // the outermost scope we are in; 0 outside
   int scopes_ = 0;
   bool outside_write_ = false;
   bool silent_outside_write_ = false;
