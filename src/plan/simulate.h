@@ -1,0 +1,52 @@
+// The simulator: one step under a set of choices, by the runtime's own rules. It is the judge of every plan.
+#pragma once
+
+#include <memory>
+
+#include "plan/graph.h"
+
+namespace retrace::plan {
+
+struct Owners {
+  int64_t weights = 0, gradients = 0, kept = 0, rebuilt = 0, other = 0;
+  int64_t total() const { return weights + gradients + kept + rebuilt + other; }
+};
+
+struct Outcome {
+  int64_t peak_bytes = 0;
+  size_t peak_event = 0;  // position in graph.events
+  OpId peak_op = kNone;   // the operator that was running, in forward or replayed; none between operators
+  Owners at_peak;
+  double replay_seconds = 0;  // encoding and decoding included
+  int64_t ops_replayed = 0;
+  int64_t kept_bytes = 0;            // the most that was held at once for backward
+  std::vector<int64_t> event_peaks;  // per event, the most that was live during it; only if asked for
+};
+
+// Runs through the graph many times without allocating anew. Not thread-safe; copies are independent.
+class Simulator {
+ public:
+  explicit Simulator(const Graph& graph);  // `graph` must outlive it
+  ~Simulator();
+  Simulator(Simulator&&) noexcept;
+  Simulator& operator=(Simulator&&) noexcept;
+
+  // `choices` has one entry per value; those that cannot be followed (keep for what is overwritten) count as rebuild.
+  // Stops early once the peak is above `give_up_bytes` or the replay above `give_up_seconds`; the outcome then says so by
+  // being above it.
+  Outcome run(const Choices& choices, bool event_peaks = false, int64_t give_up_bytes = INT64_MAX,
+              double give_up_seconds = 1e300);
+
+  // What of the tape is live at the highest moment of one event, for whoever looks for something to change.
+  struct Live {
+    ValueId value;
+    bool rebuilt;  // else held, or still in the program's hands, since forward
+  };
+  std::vector<Live> live_at(const Choices& choices, size_t event);
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace retrace::plan
