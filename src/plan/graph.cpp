@@ -1,0 +1,244 @@
+#include "plan/graph.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <retrace/errors.h>
+
+namespace retrace::plan {
+namespace {
+
+// Far above any machine, and low enough that sums over a step neither overflow nor become infinite.
+constexpr int64_t kMostBytes = int64_t{1} << 60;
+constexpr double kMostSeconds = 1e12;
+
+class Checker {
+ public:
+  explicit Checker(const Graph& graph)
+      : graph_(graph), maker_(graph.values.size(), kNone), begun_(graph.values.size()) {}
+
+  void run() {
+    where_ = "graph";
+    bytes(graph_.start_bytes, "start_bytes");
+    bytes(graph_.weight_bytes, "weight_bytes");
+    seconds(graph_.seconds, "seconds");
+    values();
+    makers();
+    args();
+    handles();
+    events();
+  }
+
+ private:
+  void values() {
+    const auto count = static_cast<int64_t>(graph_.values.size());
+    int64_t total = 0;
+    for (size_t i = 0; i < graph_.values.size(); ++i) {
+      const Value& v = graph_.values[i];
+      at("value", i);
+      bytes(v.bytes, "bytes");
+      bytes(v.encoding.bytes, "encoding.bytes");
+      seconds(v.encoding.encode_seconds, "encode_seconds");
+      seconds(v.encoding.decode_seconds, "decode_seconds");
+      if (v.encoding.bytes > v.bytes) fail("is larger encoded than it is");
+      if (v.producer != kNone) id(v.producer, graph_.ops.size(), "op");
+      // There are no more storages than values: whoever keeps a table by storage can rely on its size.
+      if (v.storage < kNone || v.storage >= count)
+        fail("is in storage " + std::to_string(v.storage) + " of " + std::to_string(count));
+      total += v.bytes;
+      if (total > kMostBytes) fail("brings the bytes of all values above 2^60");
+    }
+  }
+
+  // Who lists a value as a result. A root may be listed too: its recipe could not be trusted.
+  void makers() {
+    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+      const Op& op = graph_.ops[i];
+      at("op", i);
+      bytes(op.working_bytes, "working_bytes");
+      seconds(op.seconds, "seconds");
+      for (const ValueId v : op.fresh) {
+        makes(static_cast<OpId>(i), v);
+        once(begun_, value(v).storage, "begins storage");
+      }
+      for (const Arg& arg : op.args) {
+        id(arg.value, graph_.values.size(), "value");
+        if (arg.becomes == kNone) continue;
+        makes(static_cast<OpId>(i), arg.becomes);
+        if (value(arg.becomes).storage != value(arg.value).storage)
+          fail("writes value " + std::to_string(arg.value) + " in place, but its next content is in another storage");
+      }
+    }
+    for (size_t i = 0; i < graph_.values.size(); ++i) {
+      if (graph_.values[i].producer == kNone || maker_[i] == graph_.values[i].producer) continue;
+      at("value", i);
+      fail("names op " + std::to_string(graph_.values[i].producer) + " as its producer, which does not make it");
+    }
+  }
+
+  void makes(OpId op, ValueId v) {
+    id(v, graph_.values.size(), "value");
+    OpId& maker = maker_[static_cast<size_t>(v)];
+    if (maker != kNone && maker != op)
+      fail("makes value " + std::to_string(v) + ", as op " + std::to_string(maker) + " does");
+    if (value(v).producer != kNone && value(v).producer != op)
+      fail("makes value " + std::to_string(v) + ", which names another producer");
+    if (value(v).storage == kNone) fail("makes value " + std::to_string(v) + ", which is in no storage");
+    maker = op;
+  }
+
+  void args() {
+    for (size_t i = 0; i < graph_.ops.size(); ++i) {
+      at("op", i);
+      for (const Arg& arg : graph_.ops[i].args) {
+        if (maker_[static_cast<size_t>(arg.value)] >= static_cast<OpId>(i))
+          fail("reads value " + std::to_string(arg.value) + " before it is made");
+      }
+    }
+  }
+
+  void handles() {
+    for (size_t i = 0; i < graph_.handles.size(); ++i) {
+      at("handle", i);
+      id(graph_.handles[i], graph_.values.size(), "value");
+    }
+  }
+
+  void events() {
+    ran_.resize(graph_.ops.size());
+    saved_.resize(graph_.handles.size());
+    dropped_.resize(graph_.handles.size());
+    released_.resize(graph_.values.size());
+    for (size_t i = 0; i < graph_.events.size(); ++i) {
+      at("event", i);
+      event(graph_.events[i]);
+    }
+  }
+
+  void event(const Event& e) {
+    bytes(e.other_bytes, "other_bytes");
+    bytes(e.other_peak, "other_peak");
+    bytes(e.gradient_bytes, "gradient_bytes");
+    switch (e.kind) {
+      case EventKind::op:
+        return op_ran(e.id);
+      case EventKind::save:
+        id(e.id, graph_.handles.size(), "handle");
+        return once(saved_, e.id, "saves handle");
+      case EventKind::release:
+        id(e.id, graph_.values.size(), "value");
+        made(e.id);
+        if (value(e.id).storage != kNone) once(released_, value(e.id).storage, "releases storage");
+        return;
+      case EventKind::unpack:
+        open(e.id, "unpacks handle");
+        return made(graph_.handles[static_cast<size_t>(e.id)]);
+      case EventKind::drop:
+        open(e.id, "drops handle");
+        return once(dropped_, e.id, "drops handle");
+      case EventKind::end:
+        if (e.id != 0) fail("ends the step with id " + std::to_string(e.id) + " instead of 0");
+        return;
+    }
+    fail("is of unknown kind " + std::to_string(static_cast<int>(e.kind)));
+  }
+
+  void op_ran(OpId op) {
+    id(op, graph_.ops.size(), "op");
+    if (op < next_op_) fail("runs op " + std::to_string(op) + " again, or after a later one");
+    next_op_ = op + 1;
+    for (const Arg& arg : graph_.ops[static_cast<size_t>(op)].args) made(arg.value);
+    ran_[static_cast<size_t>(op)] = true;
+  }
+
+  void open(HandleId handle, const char* verb) {
+    id(handle, graph_.handles.size(), "handle");
+    const auto at_handle = static_cast<size_t>(handle);
+    if (!saved_[at_handle]) fail(std::string(verb) + " " + std::to_string(handle) + " before it is saved");
+    if (dropped_[at_handle]) fail(std::string(verb) + " " + std::to_string(handle) + " after it was dropped");
+  }
+
+  void made(ValueId v) {
+    const OpId maker = maker_[static_cast<size_t>(v)];
+    if (maker != kNone && !ran_[static_cast<size_t>(maker)])
+      fail("needs value " + std::to_string(v) + " before op " + std::to_string(maker) + " has made it");
+  }
+
+  void once(std::vector<bool>& seen, int32_t item, const char* verb) {
+    if (seen[static_cast<size_t>(item)]) fail(std::string(verb) + " " + std::to_string(item) + " twice");
+    seen[static_cast<size_t>(item)] = true;
+  }
+
+  void id(int32_t item, size_t count, const char* kind) {
+    if (item < 0 || static_cast<size_t>(item) >= count)
+      fail(std::string("refers to ") + kind + " " + std::to_string(item) + " of " + std::to_string(count));
+  }
+
+  void bytes(int64_t amount, const char* name) {
+    if (amount < 0 || amount > kMostBytes) fail(std::string(name) + " is " + std::to_string(amount));
+  }
+
+  void seconds(double amount, const char* name) {
+    if (!std::isfinite(amount) || amount < 0 || amount > kMostSeconds)
+      fail(std::string(name) + " is " + std::to_string(amount));
+  }
+
+  // Where we are is two numbers, and a text only once something is wrong.
+  void at(const char* kind, size_t index) {
+    where_ = kind;
+    index_ = index;
+  }
+
+  const Value& value(ValueId v) const { return graph_.values[static_cast<size_t>(v)]; }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    std::string place = where_;
+    if (place != "graph") place += " " + std::to_string(index_);
+    if (place.starts_with("op")) place += " '" + graph_.ops[index_].name + "'";
+    throw UsageError("[check] " + place + ": " + what +
+                     ", so these are not the records of a training step and cannot be planned for. Record the step "
+                     "again.");
+  }
+
+  const Graph& graph_;
+  std::vector<OpId> maker_;             // by value; none for what comes from outside
+  std::vector<bool> begun_, released_;  // by storage
+  std::vector<bool> ran_;               // by op
+  std::vector<bool> saved_, dropped_;   // by handle
+  OpId next_op_ = 0;
+  const char* where_ = "";
+  size_t index_ = 0;
+};
+
+}  // namespace
+
+std::vector<bool> keepable(const Graph& graph) {
+  const size_t count = graph.values.size();
+  std::vector<bool> wanted(count), overwritten(count);
+  for (const ValueId v : graph.handles) wanted[static_cast<size_t>(v)] = true;
+  for (const Op& op : graph.ops) {
+    for (const Arg& arg : op.args) {
+      if (!arg.shape_only) wanted[static_cast<size_t>(arg.value)] = true;
+      if (arg.becomes != kNone) overwritten[static_cast<size_t>(arg.value)] = true;
+    }
+  }
+  // Values are numbered as they came. A later content of the same storage replaced it, whoever wrote that.
+  int32_t last_storage = kNone;
+  for (const Value& v : graph.values) last_storage = std::max(last_storage, v.storage);
+  std::vector<bool> storage_taken(static_cast<size_t>(last_storage + 1));
+  for (size_t i = count; i-- > 0;) {
+    if (graph.values[i].storage == kNone) continue;
+    const auto storage = static_cast<size_t>(graph.values[i].storage);
+    if (storage_taken[storage]) overwritten[i] = true;
+    storage_taken[storage] = true;
+  }
+  std::vector<bool> result(count);
+  for (size_t i = 0; i < count; ++i) {
+    result[i] = graph.values[i].producer != kNone && wanted[i] && !overwritten[i];
+  }
+  return result;
+}
+
+void check(const Graph& graph) { Checker(graph).run(); }
+
+}  // namespace retrace::plan
