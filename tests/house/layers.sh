@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$1"
 
 parts=()
-for part in src/plan src/policy src/report include/retrace/{policy,errors,stats}.h; do
+for part in src/plan src/policy src/report include/retrace/{budget,policy,errors,stats}.h; do
   [[ ! -e $part ]] || parts+=("$part")
 done
 ((${#parts[@]})) || { echo "nothing to check in $1"; exit 2; }
