@@ -22,11 +22,13 @@
 namespace retrace {
 namespace {
 
-// The thread as the recorded operator found it: dispatch keys and autocast's type. Recording is off in any case.
+// The thread as the recorded operator found it: dispatch keys, autocast's type, grad mode. Recording is off in any case.
 class AsRecorded {
  public:
   explicit AsRecorded(const Op& op)
-      : keys_before_(c10::impl::tls_local_dispatch_key_set()), dtype_before_(compat::autocast_cpu_dtype()) {
+      : grad_mode_(op.grad_mode),
+        keys_before_(c10::impl::tls_local_dispatch_key_set()),
+        dtype_before_(compat::autocast_cpu_dtype()) {
     auto keys = op.thread_keys;
     keys.excluded_ = keys.excluded_.add(compat::kRecordKey);
     c10::impl::_force_tls_local_dispatch_key_set(keys);
@@ -40,6 +42,7 @@ class AsRecorded {
   AsRecorded& operator=(const AsRecorded&) = delete;
 
  private:
+  at::AutoGradMode grad_mode_;
   c10::impl::LocalDispatchKeySet keys_before_;
   at::ScalarType dtype_before_;
 };

@@ -33,6 +33,11 @@ bool is_plain(const c10::IValue& v) {
           }));
 }
 
+bool owned(const c10::Storage& storage) {
+  const at::DataPtr& data = storage.data_ptr();
+  return data.get() == nullptr || data.get_context() != nullptr;
+}
+
 // One operator on its way through the recorder.
 class Recording {
  public:
@@ -73,6 +78,7 @@ class Recording {
     if (replayable_) {
       op_->thread_keys = c10::impl::tls_local_dispatch_key_set();
       op_->autocast_dtype = compat::autocast_cpu_dtype();
+      op_->grad_mode = at::GradMode::is_enabled();
       snapshot_generator();
     }
   }
@@ -131,6 +137,8 @@ class Recording {
     arg.geometry = Geometry::of(tensor);
     if (written) written_.push_back(op_->args.size());
     if (!arg.shape_only) tape_.touch(arg.value, tensor.storage());
+    // Memory LibTorch does not own (from_blob) may be gone or refilled when the operator has read it.
+    if (!arg.shape_only && !owned(tensor.storage())) replayable_ = false;
     const Value& v = tape_.value(arg.value);
     if (v.unwritten && !arg.shape_only && !(written && traits_.overwrites)) {
       tape_.make_root(arg.value);  // somebody wrote it with a pointer

@@ -63,6 +63,7 @@ struct Op {
   c10::DispatchKeySet keys;  // what the dispatcher was to go on with
   c10::impl::LocalDispatchKeySet thread_keys{c10::impl::PODLocalDispatchKeySet{}};
   at::ScalarType autocast_dtype = at::kFloat;
+  bool grad_mode = false;          // some kernels look: oneDNN's LSTM makes its workspace only if it is on
   std::vector<c10::IValue> stack;  // arguments, tensors blanked
   std::vector<TensorArg> args;
   std::vector<ListArg> lists;

@@ -240,4 +240,23 @@ TEST(Lifetime, TheTapeIsSmallBesideItsValues) {
   EXPECT_LT(session.stats().tape_bytes, 1000 * 1024);
 }
 
+TEST(Lifetime, MemoryThatIsNotLibTorchsMayGoOrChangeAfterItWasRead) {
+  expect_same_as_plain([](const Wrap& wrap) -> Tensors {
+    std::vector<float> data(64, 0.5F);
+    auto w = torch::ones({64}).requires_grad_();
+    const auto y = wrap(
+        [&](Tensor t) {
+          auto batch = torch::from_blob(data.data(), {64});
+          const auto first = batch.sin();
+          std::fill(data.begin(), data.end(), 2.0F);
+          const auto second = batch.cos();
+          std::fill(data.begin(), data.end(), 7.0F);
+          return (first * t).exp() * (second * t).exp();
+        },
+        w);
+    y.sum().backward();
+    return {y, w.grad()};
+  });
+}
+
 }  // namespace retrace::test::lifetime

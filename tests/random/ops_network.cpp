@@ -12,12 +12,13 @@ bool propose_rows_of_reals(Chooser& chooser, Statement& s) {
   return chooser.operand(s, [](const Tensor& t) { return is_real(t) && t.dim() >= 1 && t.size(-1) > 0; });
 }
 
-// Adds a vector of `width` of the same type: a weight, a bias, a running statistic.
+// Adds a vector of `width` of the same type: a weight, a bias, a running statistic. A statistic is contiguous: in
+// evaluation LibTorch 1.13's backward reads another as if it were, and beyond it.
 bool add_vector(Chooser& chooser, Statement& s, int64_t width, bool buffer = false) {
   const auto type = chooser.operand_of(s, 0).scalar_type();
   return chooser.operand(s, [&](const Tensor& t) {
     return t.scalar_type() == type && t.dim() == 1 && t.size(0) == width &&
-           !(buffer && (t.requires_grad() || !t.is_leaf()));
+           !(buffer && (t.requires_grad() || !t.is_leaf() || !t.is_contiguous()));
   });
 }
 
