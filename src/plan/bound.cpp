@@ -17,6 +17,11 @@ size_t at(int32_t id) { return static_cast<size_t>(id); }
 Bound::Bound(const Graph& graph, const Timeline& timeline, MinCut& cut)
     : graph_(graph), timeline_(timeline), cut_(cut), prices_(graph, timeline), best_prices_(timeline.events()) {}
 
+void Bound::forget() {
+  std::fill(best_prices_.begin(), best_prices_.end(), 0.0);
+  best_ = 0;
+}
+
 // Kept values fill up until backward begins and drain afterwards, so an event with less room than every other one that is
 // nearer to the turn is a constraint of its own. Of those, the tightest in each stretch of the step.
 void Bound::choose_times(int64_t budget_bytes, const std::vector<int64_t>* reserved) {

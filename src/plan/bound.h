@@ -24,6 +24,8 @@ class Bound {
   // with any, the result is no bound but a better guide, since a replay needs room too.
   void raise(int64_t budget_bytes, double target_seconds, int steps, const std::vector<int64_t>* reserved = nullptr);
 
+  void forget();  // the prices
+
   double seconds() const { return best_; }                               // the bound
   const std::vector<double>& per_event() const { return best_prices_; }  // that prove it
   Prices& prices() { return prices_; }
@@ -41,7 +43,7 @@ class Bound {
 
   const Graph& graph_;
   const Timeline& timeline_;
-  MinCut& cut_;
+  MinCut& cut_;  // shared: a copy of a Bound has prices of its own, not a network of its own
   Prices prices_;
   std::vector<int32_t> times_;  // events that are priced
   std::vector<double> room_;    // for each of them

@@ -1,0 +1,118 @@
+#include "plan/planner.h"
+
+#include <algorithm>
+
+namespace retrace::plan {
+namespace {
+
+constexpr int64_t kRungs = 50;  // up to the plain peak: every second percent
+constexpr int kRungSteps = 20, kFinalSteps = 60;
+
+}  // namespace
+
+Planner::Planner(const Graph& graph) : graph_(graph), bench_(graph, *this) {
+  plain_ = bench_.search.simulate(keep_saved(graph));
+  for (const Op& op : graph.ops) all_seconds_ += op.seconds;
+}
+
+// Of every candidate the search has simulated, those that fit the rung and that no other beats in both ways.
+void Planner::found(const Choices& choices, const Outcome& outcome) {
+  if (solving_ == nullptr || outcome.peak_bytes > solving_bytes_) return;
+  auto& all = solving_->found;
+  const auto beats = [](int64_t peak, double seconds, int64_t other_peak, double other_seconds) {
+    return peak <= other_peak && seconds <= other_seconds;
+  };
+  for (const Candidate& c : all) {
+    if (beats(c.peak_bytes, c.seconds, outcome.peak_bytes, outcome.replay_seconds)) return;
+  }
+  std::erase_if(all, [&](const Candidate& c) {
+    return beats(outcome.peak_bytes, outcome.replay_seconds, c.peak_bytes, c.seconds);
+  });
+  all.push_back({choices, outcome.peak_bytes, outcome.replay_seconds});
+}
+
+int64_t Planner::rung_bytes(int64_t number) const {
+  return plain_.peak_bytes / kRungs * number + plain_.peak_bytes % kRungs * number / kRungs;
+}
+
+const Planner::Rung& Planner::rung(int64_t number, const std::string& strategy) {
+  const auto [place, added] = rungs_.try_emplace({strategy, number});
+  Rung& result = place->second;
+  if (!added) return result;
+  const int64_t budget = rung_bytes(number);
+  const auto& base = bench_.timeline.base();
+  result.impossible = !base.empty() && *std::max_element(base.begin(), base.end()) > budget;
+  if (result.impossible) return result;
+  // From scratch: what another rung left behind must not make a difference.
+  bench_.bound.forget();
+  bench_.bound.raise(budget, all_seconds_, kRungSteps);
+  result.bound_seconds = bench_.bound.seconds();
+  solving_ = &result;
+  solving_bytes_ = budget;
+  if (strategy == "best") solve_best(bench_, budget);
+  if (strategy == "mincut") solve_mincut(bench_, budget);
+  if (strategy == "chain") solve_chain(bench_, budget);
+  if (strategy == "every") solve_every(bench_, budget);
+  if (strategy == "greedy") solve_greedy(bench_, budget);
+  solving_ = nullptr;
+  return result;
+}
+
+void Planner::consider(const Candidate& candidate, int64_t budget_bytes, Candidate& best) const {
+  if (candidate.peak_bytes > budget_bytes) return;
+  const bool faster = candidate.seconds < best.seconds;
+  const bool lower = candidate.seconds == best.seconds && candidate.peak_bytes < best.peak_bytes;
+  if (faster || lower) best = candidate;
+}
+
+Candidate Planner::best_within(int64_t budget_bytes, const std::string& strategy) {
+  Candidate best;
+  consider(plain_, budget_bytes, best);
+  int64_t below = kRungs;
+  while (below > 0 && rung_bytes(below) > budget_bytes) --below;
+  for (int64_t number = std::min(below + 1, kRungs); number > 0 && best.seconds > 0; --number) {
+    const Rung& r = rung(number, strategy);
+    for (const Candidate& c : r.found) consider(c, budget_bytes, best);
+    if (number <= below && (r.impossible || r.bound_seconds >= best.seconds)) break;
+  }
+  return best;
+}
+
+double Planner::lower_bound(int64_t budget_bytes, double target_seconds) {
+  Bound bound(graph_, bench_.timeline, bench_.cut);
+  bound.raise(budget_bytes, std::min(target_seconds, all_seconds_), kFinalSteps);
+  return std::clamp(bound.seconds(), 0.0, target_seconds);  // above: it proves that there is no plan at all
+}
+
+Answer Planner::infeasible(const Outcome& smallest) const {
+  Answer answer;
+  answer.smallest_bytes = smallest.peak_bytes;
+  answer.smallest_at_peak = smallest.at_peak;
+  return answer;
+}
+
+Answer Planner::solve(int64_t budget_bytes, const std::string& strategy) {
+  Candidate best = best_within(budget_bytes, strategy);
+  Plan plan;
+  plan.strategy = strategy;
+  if (best.peak_bytes > budget_bytes) {
+    const Outcome least = smallest(graph_);
+    if (least.peak_bytes > budget_bytes) return infeasible(least);
+    best = {Choices(graph_.values.size(), Choice::again), least.peak_bytes, least.replay_seconds};
+    plan.strategy = "again";
+  }
+  const Outcome outcome = Simulator(graph_).run(best.choices);
+  plan.choices = std::move(best.choices);
+  plan.signature = graph_.signature;
+  plan.budget_bytes = budget_bytes;
+  plan.peak_bytes = outcome.peak_bytes;
+  plan.at_peak = outcome.at_peak;
+  plan.replay_seconds = outcome.replay_seconds;
+  plan.seconds = graph_.seconds + outcome.replay_seconds;
+  plan.bound_seconds = graph_.seconds + lower_bound(budget_bytes, outcome.replay_seconds);
+  Answer answer;
+  answer.plan = std::move(plan);
+  return answer;
+}
+
+}  // namespace retrace::plan

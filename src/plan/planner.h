@@ -1,0 +1,51 @@
+// Plans for one graph, budget by budget.
+//
+// A larger budget must never give a slower plan. So budgets are solved on a fixed ladder of rungs, fractions of the peak
+// that the plain program has, each rung for itself; a plan for a budget is the fastest that fits among those of the rung
+// above it, of the rung below, and of all lower ones down to where the bound shows that no plan could be faster. Whatever
+// a smaller budget was given, a larger one has thus seen, or has something at least as fast.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plan/graph.h"
+#include "plan/plan.h"
+#include "plan/workbench.h"
+
+namespace retrace::plan {
+
+class Planner : private Listener {
+ public:
+  explicit Planner(const Graph& graph);  // `graph` must outlive it
+  Planner(const Planner&) = delete;
+  Planner& operator=(const Planner&) = delete;
+
+  Answer solve(int64_t budget_bytes, const std::string& strategy);
+  double lower_bound(int64_t budget_bytes, double target_seconds = 1e300);
+
+ private:
+  struct Rung {
+    bool impossible = false;  // proven
+    double bound_seconds = 0;
+    std::vector<Candidate> found;  // within the rung's budget, none slower and higher than another
+  };
+
+  void found(const Choices& choices, const Outcome& outcome) override;
+  const Rung& rung(int64_t number, const std::string& strategy);
+  int64_t rung_bytes(int64_t number) const;
+  void consider(const Candidate& candidate, int64_t budget_bytes, Candidate& best) const;
+  Candidate best_within(int64_t budget_bytes, const std::string& strategy);
+  Answer infeasible(const Outcome& smallest) const;
+
+  const Graph& graph_;
+  Workbench bench_;
+  Candidate plain_;
+  double all_seconds_ = 0;  // of every operator once
+  std::map<std::pair<std::string, int64_t>, Rung> rungs_;
+  Rung* solving_ = nullptr;
+  int64_t solving_bytes_ = 0;
+};
+
+}  // namespace retrace::plan

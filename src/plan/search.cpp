@@ -1,0 +1,217 @@
+#include "plan/search.h"
+
+#include <algorithm>
+#include <queue>
+#include <unordered_map>
+
+namespace retrace::plan {
+namespace {
+
+// How hard to try, in simulator runs. By count, not by clock: the same graph gives the same plan everywhere.
+constexpr int kFillRounds = 10;
+constexpr int kHalvings = 5;
+
+size_t at(int32_t id) { return static_cast<size_t>(id); }
+bool is_kept(Choice c) { return c == Choice::keep || c == Choice::encode; }
+
+}  // namespace
+
+Search::Search(const Graph& graph, const Timeline& timeline, Listener& listener)
+    : graph_(graph),
+      timeline_(timeline),
+      listener_(listener),
+      simulator_(graph),
+      needs_(graph, timeline),
+      prices_(graph, timeline),
+      kind_(graph.values.size(), kNone) {
+  std::unordered_map<std::string, int32_t> known;
+  const auto sort_in = [&](ValueId v, const Op& op, size_t position) {
+    const std::string key = op.name + ' ' + std::to_string(position) + ' ' + std::to_string(graph.values[at(v)].bytes);
+    const auto [found, added] = known.try_emplace(key, static_cast<int32_t>(kinds_.size()));
+    if (added) kinds_.emplace_back();
+    kind_[at(v)] = found->second;
+    kinds_[at(found->second)].push_back(v);
+  };
+  for (const Op& op : graph.ops) {
+    size_t position = 0;
+    for (const ValueId v : op.fresh) sort_in(v, op, position++);
+    for (const Arg& arg : op.args) {
+      if (arg.becomes != kNone) sort_in(arg.becomes, op, position++);
+    }
+  }
+}
+
+void Search::guide(const std::vector<double>* per_event) {
+  guided_ = per_event != nullptr;
+  if (guided_) prices_.set(*per_event);
+}
+
+Outcome Search::run(const Choices& choices, bool event_peaks) {
+  ++runs_;
+  Outcome outcome = simulator_.run(choices, event_peaks);
+  listener_.found(choices, outcome);
+  return outcome;
+}
+
+Candidate Search::candidate(const Choices& choices, const Outcome& outcome) const {
+  return {choices, outcome.peak_bytes, outcome.replay_seconds};
+}
+
+Candidate Search::simulate(Choices choices) {
+  prune(choices);
+  const Outcome outcome = run(choices, false);
+  return candidate(choices, outcome);
+}
+
+// A value that is kept and not needed would only lie about.
+void Search::prune(Choices& choices) {
+  for (size_t v = 0; v < choices.size(); ++v) {
+    if (!is_kept(choices[v])) continue;
+    if (!timeline_.keepable(static_cast<ValueId>(v))) choices[v] = Choice::rebuild;
+    if (choices[v] == Choice::encode && graph_.values[v].encoding.bytes == 0) choices[v] = Choice::keep;
+  }
+  needs_.reset(choices);
+  for (size_t v = 0; v < choices.size(); ++v) {
+    if (is_kept(choices[v]) && !needs_.needed(static_cast<ValueId>(v))) {
+      choices[v] = Choice::rebuild;
+      needs_.remove_source(static_cast<ValueId>(v));
+    }
+  }
+}
+
+int64_t Search::bytes(ValueId v, Choice choice) const {
+  const Value& value = graph_.values[at(v)];
+  if (choice == Choice::keep) return value.bytes;
+  return choice == Choice::encode ? value.encoding.bytes : 0;
+}
+
+// What holding it takes from others. Of values that cost the same, those that live longer are dearer.
+double Search::cost(ValueId v, Choice choice) const {
+  if (!is_kept(choice)) return 0;
+  const Span life = timeline_.whole(v);
+  const double share = static_cast<double>(life.end - life.begin) / static_cast<double>(timeline_.events());
+  const auto plain = static_cast<double>(bytes(v, choice)) * (1 + 0.01 * share);
+  if (!guided_) return plain;
+  const Encoding& e = graph_.values[at(v)].encoding;
+  const double price =
+      choice == Choice::keep ? prices_.plain(v) : prices_.encoded(v) - e.encode_seconds - e.decode_seconds;
+  return price + 1e-15 * plain;
+}
+
+void Search::occupy(ValueId v, Choice choice, int64_t sign) {
+  if (choice == Choice::encode) {
+    const Span life = timeline_.whole(v);
+    room_.add(life.begin, life.end, -sign * bytes(v, choice));
+  } else if (choice == Choice::keep) {
+    for (const Span& s : timeline_.spans(v)) room_.add(s.begin, s.end, -sign * bytes(v, choice));
+  }
+}
+
+bool Search::overlaps_shortage(ValueId v) const {
+  const auto spans = timeline_.spans(v);
+  return std::any_of(spans.begin(), spans.end(), [&](const Span& s) { return room_.least(s.begin, s.end) < 0; });
+}
+
+bool Search::fits(ValueId v, Choice from, Choice to) {
+  occupy(v, from, -1);
+  bool fit = true;
+  if (to == Choice::encode) {
+    const Span life = timeline_.whole(v);
+    fit = room_.least(life.begin, life.end) >= bytes(v, to);
+  } else {
+    for (const Span& s : timeline_.spans(v)) fit = fit && room_.least(s.begin, s.end) >= bytes(v, to);
+  }
+  occupy(v, from, 1);
+  return fit;
+}
+
+void Search::apply(Choices& choices, ValueId v, Choice to) {
+  Choice& choice = choices[at(v)];
+  occupy(v, choice, -1);
+  occupy(v, to, 1);
+  choice = to;
+  is_kept(to) ? needs_.add_source(v) : needs_.remove_source(v);
+}
+
+// -- Fill --
+
+Search::Move Search::best_move(ValueId v, const Choices& choices) {
+  const Choice from = choices[at(v)];
+  const Encoding& encoding = graph_.values[at(v)].encoding;
+  const double coding = encoding.encode_seconds + encoding.decode_seconds;
+  Move best{v, from, 0, 0};
+  const auto consider = [&](Choice to, double seconds) {
+    const double score = seconds / std::max(1e-30, cost(v, to) - cost(v, from));
+    if (seconds > 0 && score > best.score && fits(v, from, to)) best = {v, to, seconds, score};
+  };
+  if (from == Choice::encode) {
+    consider(Choice::keep, coding);
+  } else if (needs_.needed(v)) {
+    const double gain = needs_.gain(v);
+    consider(Choice::keep, gain);
+    if (encoding.bytes > 0) consider(Choice::encode, gain - coding);
+  }
+  return best;
+}
+
+// Moves in the order of what they save for what they cost; applied to `choices` as they are chosen.
+std::vector<Search::Move> Search::choose_batch(Choices& choices, const std::vector<char>& refused) {
+  const auto worse = [](const Move& a, const Move& b) {
+    return a.score != b.score ? a.score < b.score : a.value < b.value;
+  };
+  std::priority_queue<Move, std::vector<Move>, decltype(worse)> queue(worse);
+  for (size_t v = 0; v < choices.size(); ++v) {
+    const auto id = static_cast<ValueId>(v);
+    if (!timeline_.keepable(id) || choices[v] == Choice::keep || refused[v] != 0) continue;
+    if (const Move move = best_move(id, choices); move.score > 0) queue.push(move);
+  }
+  std::vector<Move> batch;
+  while (!queue.empty()) {
+    const Move old = queue.top();
+    queue.pop();
+    const Move now = best_move(old.value, choices);
+    if (now.score <= 0) continue;
+    if (now.score < old.score * 0.999 && !queue.empty() && now.score < queue.top().score) {
+      queue.push(now);
+      continue;
+    }
+    apply(choices, now.value, now.to);
+    batch.push_back(now);
+  }
+  return batch;
+}
+
+Candidate Search::fill(Candidate best, int64_t budget_bytes) {
+  std::vector<char> refused(best.choices.size());
+  Outcome outcome = run(best.choices, true);
+  for (int round = 0; round < kFillRounds; ++round) {
+    std::vector<int64_t> room;
+    for (const int64_t peak : outcome.event_peaks) room.push_back(budget_bytes - peak);
+    room_.reset(room);
+    needs_.reset(best.choices);
+    Choices choices = best.choices;
+    std::vector<Move> batch = choose_batch(choices, refused);
+    bool improved = false;
+    for (int halving = 0; !batch.empty() && halving <= kHalvings; ++halving) {
+      Choices pruned = choices;
+      prune(pruned);
+      Outcome tried = run(pruned, true);
+      if (tried.peak_bytes <= budget_bytes && tried.replay_seconds < best.seconds) {
+        best = candidate(pruned, tried);
+        outcome = std::move(tried);
+        improved = true;
+        break;
+      }
+      const size_t half = batch.size() / 2;
+      if (half == 0) refused[at(batch.front().value)] = 1;
+      choices = best.choices;
+      batch.resize(half);
+      for (const Move& move : batch) choices[at(move.value)] = move.to;
+    }
+    if (!improved && batch.size() != 0) break;
+    if (!improved && std::find(refused.begin(), refused.end(), 1) == refused.end()) break;
+  }
+  return best;
+}
+
+}  // namespace retrace::plan

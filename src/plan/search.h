@@ -1,0 +1,91 @@
+// From any choices to a plan that fits, and from a plan that fits to a faster one. The simulator judges every move; moves
+// are made in batches, so that their number does not grow with the graph.
+#pragma once
+
+#include <vector>
+
+#include "plan/graph.h"
+#include "plan/needs.h"
+#include "plan/prices.h"
+#include "plan/room.h"
+#include "plan/simulate.h"
+#include "plan/timeline.h"
+
+namespace retrace::plan {
+
+// Choices and what the simulator says of them.
+struct Candidate {
+  Choices choices;
+  int64_t peak_bytes = INT64_MAX;
+  double seconds = 1e300;  // of replay
+};
+
+// Who wants to hear of every candidate that was simulated to its end.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual void found(const Choices& choices, const Outcome& outcome) = 0;
+};
+
+class Search {
+ public:
+  Search(const Graph& graph, const Timeline& timeline, Listener& listener);
+
+  // Seconds per byte at each event, for telling which bytes are dear. Without them all bytes count alike.
+  void guide(const std::vector<double>* per_event);
+
+  Candidate simulate(Choices choices);
+
+  // Drops what costs least until the peak is within the budget, then makes replays smaller if that was not enough. Best
+  // effort: look at the peak.
+  Candidate repair(Candidate start, int64_t budget_bytes);
+
+  // Keeps what saves most for its bytes while there is room.
+  Candidate fill(Candidate start, int64_t budget_bytes);
+
+  // Tries again what repair() gave up too readily: values rebuilt again and again that there is room to hold.
+  Candidate relax(Candidate start, int64_t budget_bytes);
+
+  // The most that is live during each event.
+  std::vector<int64_t> event_peaks(const Choices& choices) { return run(choices, true).event_peaks; }
+
+  int64_t runs() const { return runs_; }
+
+ private:
+  struct Move {
+    ValueId value = kNone;
+    Choice to = Choice::rebuild;
+    double seconds = 0;  // gained or lost
+    double score = 0;
+  };
+
+  Outcome run(const Choices& choices, bool event_peaks);
+  Candidate candidate(const Choices& choices, const Outcome& outcome) const;
+  void prune(Choices& choices);
+  double cost(ValueId v, Choice choice) const;
+  int64_t bytes(ValueId v, Choice choice) const;
+  void occupy(ValueId v, Choice choice, int64_t sign);
+  bool overlaps_shortage(ValueId v) const;
+  bool fits(ValueId v, Choice from, Choice to);
+  void apply(Choices& choices, ValueId v, Choice to);
+
+  bool drop_round(Choices& choices, int64_t budget_bytes, const Outcome& outcome);
+  bool shrink_replay(Candidate& current, int64_t budget_bytes, const Outcome& outcome);
+  Move best_move(ValueId v, const Choices& choices);
+  std::vector<Move> choose_batch(Choices& choices, const std::vector<char>& refused);
+  std::vector<ValueId> alike(ValueId v, const Choices& choices, Choice unlike) const;
+
+  const Graph& graph_;
+  const Timeline& timeline_;
+  Listener& listener_;
+  Simulator simulator_;
+  Needs needs_;
+  Room room_;
+  Prices prices_;
+  bool guided_ = false;
+  std::vector<int32_t> kind_;                // by value: values made alike have the same
+  std::vector<std::vector<ValueId>> kinds_;  // and who they are
+  int64_t runs_ = 0;
+};
+
+}  // namespace retrace::plan

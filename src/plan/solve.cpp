@@ -1,0 +1,35 @@
+#include <algorithm>
+#include <chrono>
+
+#include <retrace/errors.h>
+
+#include "plan/plan.h"
+#include "plan/planner.h"
+
+namespace retrace::plan {
+
+const std::vector<std::string>& strategies() {
+  static const std::vector<std::string> names{"best", "mincut", "chain", "every", "greedy"};
+  return names;
+}
+
+Answer solve(const Graph& graph, int64_t budget_bytes, const SolveOptions& options) {
+  const auto& names = strategies();
+  if (std::find(names.begin(), names.end(), options.strategy) == names.end()) {
+    std::string known;
+    for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
+    throw UsageError("[solve] no strategy is called '" + options.strategy + "', so nothing was planned. There are " +
+                     known + ".");
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  Answer answer = Planner(graph).solve(budget_bytes, options.strategy);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  if (answer.plan) answer.plan->planning_seconds = taken.count();
+  return answer;
+}
+
+Outcome smallest(const Graph& graph) { return Simulator(graph).run(Choices(graph.values.size(), Choice::again)); }
+
+double lower_bound(const Graph& graph, int64_t budget_bytes) { return Planner(graph).lower_bound(budget_bytes); }
+
+}  // namespace retrace::plan

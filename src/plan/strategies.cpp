@@ -1,0 +1,116 @@
+#include <algorithm>
+
+#include "plan/workbench.h"
+
+namespace retrace::plan {
+namespace {
+
+constexpr int kReserveRounds = 3;
+constexpr double kGoodGap = 0.004;  // of the step: not worth another strategy
+
+size_t at(int32_t id) { return static_cast<size_t>(id); }
+
+Candidate finish(Workbench& bench, Candidate start, int64_t budget_bytes) {
+  Candidate result = bench.search.repair(std::move(start), budget_bytes);
+  if (result.peak_bytes > budget_bytes) return result;
+  result = bench.search.fill(std::move(result), budget_bytes);
+  result = bench.search.relax(std::move(result), budget_bytes);
+  return bench.search.fill(std::move(result), budget_bytes);
+}
+
+}  // namespace
+
+bool better(const Candidate& a, const Candidate& b, int64_t budget_bytes) {
+  const bool a_fits = a.peak_bytes <= budget_bytes, b_fits = b.peak_bytes <= budget_bytes;
+  if (a_fits != b_fits) return a_fits;
+  return a_fits ? a.seconds < b.seconds : a.peak_bytes < b.peak_bytes;
+}
+
+Choices keep_saved(const Graph& graph) {
+  Choices choices(graph.values.size(), Choice::rebuild);
+  for (const ValueId v : graph.handles) choices[at(v)] = Choice::keep;
+  return choices;
+}
+
+std::vector<ValueId> cut_vertices(const Workbench& bench) {
+  const Graph& graph = bench.graph;
+  std::vector<OpId> last_reader(graph.values.size(), kNone);
+  for (size_t o = 0; o < graph.ops.size(); ++o) {
+    for (const Arg& arg : graph.ops[o].args) {
+      if (!arg.shape_only && graph.values[at(arg.value)].producer != kNone)
+        last_reader[at(arg.value)] = static_cast<OpId>(o);
+    }
+  }
+  std::vector<ValueId> cuts;
+  std::vector<std::vector<ValueId>> closing(graph.ops.size());
+  int64_t open_count = 0, open_sum = 0;  // the sum of the ids is the id when one is open
+  const auto open = [&](ValueId v) {
+    if (last_reader[at(v)] == kNone || graph.values[at(v)].producer == kNone) return;
+    ++open_count;
+    open_sum += v;
+    closing[at(last_reader[at(v)])].push_back(v);
+  };
+  for (size_t o = 0; o < graph.ops.size(); ++o) {
+    for (const ValueId v : closing[o]) {
+      --open_count;
+      open_sum -= v;
+    }
+    for (const ValueId v : graph.ops[o].fresh) open(v);
+    for (const Arg& arg : graph.ops[o].args) {
+      if (arg.becomes != kNone) open(arg.becomes);
+    }
+    const auto only = static_cast<ValueId>(open_sum);
+    if (open_count == 1 && bench.timeline.keepable(only) && (cuts.empty() || cuts.back() != only)) cuts.push_back(only);
+  }
+  return cuts;
+}
+
+// Prices first as if replays took no room; then with the room they took in the last attempt set aside.
+Candidate solve_mincut(Workbench& bench, int64_t budget_bytes) {
+  Candidate best;
+  std::vector<int64_t> reserved(bench.timeline.events());
+  Bound guide = bench.bound;
+  for (int round = 0; round < kReserveRounds; ++round) {
+    const Candidate cut = bench.search.simulate(guide.choices(guide.per_event()));
+    Candidate result = finish(bench, cut, budget_bytes);
+    if (better(result, best, budget_bytes)) best = std::move(result);
+    if (best.peak_bytes <= budget_bytes && best.seconds - bench.bound.seconds() < kGoodGap * bench.graph.seconds) break;
+    if (round + 1 == kReserveRounds) break;
+    const std::vector<int64_t> peaks = bench.search.event_peaks(cut.choices), live = guide.live(cut.choices);
+    for (size_t t = 0; t < reserved.size(); ++t) reserved[t] = std::max(reserved[t] / 2, peaks[t] - live[t]);
+    guide.raise(budget_bytes, best.seconds, 12, &reserved);
+  }
+  return best;
+}
+
+Candidate solve_every(Workbench& bench, int64_t budget_bytes) {
+  const std::vector<ValueId> cuts = cut_vertices(bench);
+  Candidate best;
+  for (size_t n = 1; n <= cuts.size() + 1; n += 1 + n / 8) {
+    Choices choices(bench.graph.values.size(), Choice::rebuild);
+    for (size_t i = n - 1; i < cuts.size(); i += n) choices[at(cuts[i])] = Choice::keep;
+    Candidate result = bench.search.simulate(std::move(choices));
+    if (better(result, best, budget_bytes)) best = std::move(result);
+  }
+  return best;
+}
+
+Candidate solve_greedy(Workbench& bench, int64_t budget_bytes) {
+  return bench.search.repair(bench.search.simulate(keep_saved(bench.graph)), budget_bytes);
+}
+
+Candidate solve_best(Workbench& bench, int64_t budget_bytes) {
+  Candidate best = solve_mincut(bench, budget_bytes);
+  const auto good = [&] {
+    return best.peak_bytes <= budget_bytes && best.seconds - bench.bound.seconds() < kGoodGap * bench.graph.seconds;
+  };
+  const auto consider = [&](Candidate start) {
+    Candidate result = finish(bench, std::move(start), budget_bytes);
+    if (better(result, best, budget_bytes)) best = std::move(result);
+  };
+  if (!good()) consider(solve_chain(bench, budget_bytes));
+  if (!good()) consider(solve_every(bench, budget_bytes));
+  return best;
+}
+
+}  // namespace retrace::plan
