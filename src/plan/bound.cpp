@@ -28,7 +28,7 @@ void Bound::choose_times(int64_t budget_bytes, const std::vector<int64_t>* reser
   const auto events = static_cast<int32_t>(timeline_.events());
   const auto base = [&](int32_t t) { return timeline_.base()[at(t)] + (reserved ? (*reserved)[at(t)] : 0); };
   std::vector<int32_t> records;
-  const int32_t turn = std::min(timeline_.first_unpack(), events - 1);
+  const int32_t turn = std::max(0, std::min(timeline_.first_unpack(), events - 1));
   int64_t most = -1;
   for (int32_t t = turn; t < events; ++t) {
     if (base(t) <= most) continue;

@@ -114,6 +114,7 @@ class Chain {
 }  // namespace
 
 Candidate solve_chain(Workbench& bench, int64_t budget_bytes) {
+  if (bench.timeline.events() == 0) return bench.search.simulate(Choices(bench.graph.values.size()));
   const std::vector<Segment> segments = segments_of(bench, cut_vertices(bench));
   const size_t turn = std::min(at(bench.timeline.first_unpack()), bench.timeline.events() - 1);
   const auto room = static_cast<double>(budget_bytes - bench.timeline.base()[turn]);

@@ -5,7 +5,7 @@
 namespace retrace::plan {
 namespace {
 
-constexpr int64_t kRungs = 50;  // up to the plain peak: every second percent
+constexpr int64_t kRungs = 100;  // up to the plain peak: every percent
 constexpr int kRungSteps = 20, kFinalSteps = 60;
 
 }  // namespace
@@ -35,7 +35,15 @@ int64_t Planner::rung_bytes(int64_t number) const {
   return plain_.peak_bytes / kRungs * number + plain_.peak_bytes % kRungs * number / kRungs;
 }
 
-const Planner::Rung& Planner::rung(int64_t number, const std::string& strategy) {
+// From scratch: what another rung left behind must not make a difference.
+void Planner::price(int64_t budget_bytes) {
+  if (priced_bytes_ == budget_bytes) return;
+  priced_bytes_ = budget_bytes;
+  bench_.bound.forget();
+  bench_.bound.raise(budget_bytes, all_seconds_, kRungSteps);
+}
+
+Planner::Rung& Planner::rung(int64_t number, const std::string& strategy) {
   const auto [place, added] = rungs_.try_emplace({strategy, number});
   Rung& result = place->second;
   if (!added) return result;
@@ -43,19 +51,23 @@ const Planner::Rung& Planner::rung(int64_t number, const std::string& strategy) 
   const auto& base = bench_.timeline.base();
   result.impossible = !base.empty() && *std::max_element(base.begin(), base.end()) > budget;
   if (result.impossible) return result;
-  // From scratch: what another rung left behind must not make a difference.
-  bench_.bound.forget();
-  bench_.bound.raise(budget, all_seconds_, kRungSteps);
+  price(budget);
   result.bound_seconds = bench_.bound.seconds();
-  solving_ = &result;
-  solving_bytes_ = budget;
+  return result;
+}
+
+void Planner::solve(Rung& rung, int64_t number, const std::string& strategy) {
+  if (rung.solved || rung.impossible) return;
+  rung.solved = true;
+  const int64_t budget = solving_bytes_ = rung_bytes(number);
+  price(budget);
+  solving_ = &rung;
   if (strategy == "best") solve_best(bench_, budget);
   if (strategy == "mincut") solve_mincut(bench_, budget);
   if (strategy == "chain") solve_chain(bench_, budget);
   if (strategy == "every") solve_every(bench_, budget);
   if (strategy == "greedy") solve_greedy(bench_, budget);
   solving_ = nullptr;
-  return result;
 }
 
 void Planner::consider(const Candidate& candidate, int64_t budget_bytes, Candidate& best) const {
@@ -68,12 +80,13 @@ void Planner::consider(const Candidate& candidate, int64_t budget_bytes, Candida
 Candidate Planner::best_within(int64_t budget_bytes, const std::string& strategy) {
   Candidate best;
   consider(plain_, budget_bytes, best);
-  int64_t below = kRungs;
-  while (below > 0 && rung_bytes(below) > budget_bytes) --below;
-  for (int64_t number = std::min(below + 1, kRungs); number > 0 && best.seconds > 0; --number) {
-    const Rung& r = rung(number, strategy);
+  int64_t number = kRungs;
+  while (number > 0 && rung_bytes(number) > budget_bytes) --number;
+  for (; number > 0 && best.seconds > 0; --number) {
+    Rung& r = rung(number, strategy);
+    if (r.impossible || r.bound_seconds >= best.seconds) break;
+    solve(r, number, strategy);
     for (const Candidate& c : r.found) consider(c, budget_bytes, best);
-    if (number <= below && (r.impossible || r.bound_seconds >= best.seconds)) break;
   }
   return best;
 }

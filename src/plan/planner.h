@@ -1,9 +1,9 @@
 // Plans for one graph, budget by budget.
 //
-// A larger budget must never give a slower plan. So budgets are solved on a fixed ladder of rungs, fractions of the peak
-// that the plain program has, each rung for itself; a plan for a budget is the fastest that fits among those of the rung
-// above it, of the rung below, and of all lower ones down to where the bound shows that no plan could be faster. Whatever
-// a smaller budget was given, a larger one has thus seen, or has something at least as fast.
+// A larger budget must never give a slower plan. So budgets are solved on a fixed ladder of rungs, percents of the peak
+// that the plain program has, each rung for itself; the plan for a budget is the fastest of the rung just below it and of
+// all lower ones, down to where the bound shows that no plan could be faster. Whatever a smaller budget was given, a larger
+// one has thus seen, or has something at least as fast.
 #pragma once
 
 #include <map>
@@ -27,13 +27,15 @@ class Planner : private Listener {
 
  private:
   struct Rung {
-    bool impossible = false;  // proven
+    bool impossible = false, solved = false;
     double bound_seconds = 0;
     std::vector<Candidate> found;  // within the rung's budget, none slower and higher than another
   };
 
   void found(const Choices& choices, const Outcome& outcome) override;
-  const Rung& rung(int64_t number, const std::string& strategy);
+  void price(int64_t budget_bytes);
+  Rung& rung(int64_t number, const std::string& strategy);  // its bound alone
+  void solve(Rung& rung, int64_t number, const std::string& strategy);
   int64_t rung_bytes(int64_t number) const;
   void consider(const Candidate& candidate, int64_t budget_bytes, Candidate& best) const;
   Candidate best_within(int64_t budget_bytes, const std::string& strategy);
@@ -46,6 +48,7 @@ class Planner : private Listener {
   std::map<std::pair<std::string, int64_t>, Rung> rungs_;
   Rung* solving_ = nullptr;
   int64_t solving_bytes_ = 0;
+  int64_t priced_bytes_ = -1;  // the budget that the prices on the bench are for
 };
 
 }  // namespace retrace::plan

@@ -8,8 +8,8 @@ namespace retrace::plan {
 namespace {
 
 // How hard to try, in simulator runs. By count, not by clock: the same graph gives the same plan everywhere.
-constexpr int kFillRounds = 10;
 constexpr int kHalvings = 5;
+constexpr int64_t kSmallShare = 500;
 
 size_t at(int32_t id) { return static_cast<size_t>(id); }
 bool is_kept(Choice c) { return c == Choice::keep || c == Choice::encode; }
@@ -23,7 +23,9 @@ Search::Search(const Graph& graph, const Timeline& timeline, Listener& listener)
       simulator_(graph),
       needs_(graph, timeline),
       prices_(graph, timeline),
-      kind_(graph.values.size(), kNone) {
+      kind_(graph.values.size(), kNone),
+      readers_(graph.values.size()),
+      fixed_(graph.values.size()) {
   std::unordered_map<std::string, int32_t> known;
   const auto sort_in = [&](ValueId v, const Op& op, size_t position) {
     const std::string key = op.name + ' ' + std::to_string(position) + ' ' + std::to_string(graph.values[at(v)].bytes);
@@ -36,9 +38,39 @@ Search::Search(const Graph& graph, const Timeline& timeline, Listener& listener)
     size_t position = 0;
     for (const ValueId v : op.fresh) sort_in(v, op, position++);
     for (const Arg& arg : op.args) {
+      if (!arg.shape_only) ++readers_[at(arg.value)];
       if (arg.becomes != kNone) sort_in(arg.becomes, op, position++);
     }
   }
+  find_small();
+}
+
+// A batch norm's saved mean is a few bytes; to have it again takes the whole operator, in the midst of a node that has its
+// large siblings in hand. So whatever is this small is kept: all of it together is a five-hundredth of what could be.
+void Search::find_small() {
+  std::vector<ValueId> order;
+  int64_t all = 0;
+  for (size_t v = 0; v < graph_.values.size(); ++v) {
+    const auto id = static_cast<ValueId>(v);
+    if (!timeline_.asked(id) || !timeline_.keepable(id)) continue;
+    order.push_back(id);
+    all += graph_.values[v].bytes;
+  }
+  std::sort(order.begin(), order.end(), [&](ValueId a, ValueId b) {
+    const int64_t x = graph_.values[at(a)].bytes, y = graph_.values[at(b)].bytes;
+    return x != y ? x < y : a < b;
+  });
+  int64_t sum = 0;
+  for (const ValueId v : order) {
+    sum += graph_.values[at(v)].bytes;
+    if (sum > all / kSmallShare) break;
+    small_.push_back(v);
+    fixed_[at(v)] = 1;
+  }
+}
+
+void Search::keep_small(Choices& choices) const {
+  for (const ValueId v : small_) choices[at(v)] = Choice::keep;
 }
 
 void Search::guide(const std::vector<double>* per_event) {
@@ -58,6 +90,7 @@ Candidate Search::candidate(const Choices& choices, const Outcome& outcome) cons
 }
 
 Candidate Search::simulate(Choices choices) {
+  keep_small(choices);
   prune(choices);
   const Outcome outcome = run(choices, false);
   return candidate(choices, outcome);
@@ -162,7 +195,7 @@ std::vector<Search::Move> Search::choose_batch(Choices& choices, const std::vect
   std::priority_queue<Move, std::vector<Move>, decltype(worse)> queue(worse);
   for (size_t v = 0; v < choices.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
-    if (!timeline_.keepable(id) || choices[v] == Choice::keep || refused[v] != 0) continue;
+    if (!timeline_.keepable(id) || choices[v] == Choice::keep || refused[v] != 0 || fixed_[v] != 0) continue;
     if (const Move move = best_move(id, choices); move.score > 0) queue.push(move);
   }
   std::vector<Move> batch;
@@ -181,10 +214,10 @@ std::vector<Search::Move> Search::choose_batch(Choices& choices, const std::vect
   return batch;
 }
 
-Candidate Search::fill(Candidate best, int64_t budget_bytes) {
+Candidate Search::fill(Candidate best, int64_t budget_bytes, int rounds) {
   std::vector<char> refused(best.choices.size());
   Outcome outcome = run(best.choices, true);
-  for (int round = 0; round < kFillRounds; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     std::vector<int64_t> room;
     for (const int64_t peak : outcome.event_peaks) room.push_back(budget_bytes - peak);
     room_.reset(room);

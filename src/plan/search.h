@@ -41,10 +41,14 @@ class Search {
   Candidate repair(Candidate start, int64_t budget_bytes);
 
   // Keeps what saves most for its bytes while there is room.
-  Candidate fill(Candidate start, int64_t budget_bytes);
+  Candidate fill(Candidate start, int64_t budget_bytes, int rounds = 10);
 
   // Tries again what repair() gave up too readily: values rebuilt again and again that there is room to hold.
   Candidate relax(Candidate start, int64_t budget_bytes);
+
+  // Changes one value, or all that are alike, and lets repair and fill answer to it; keeps what turns out better. Up to
+  // `runs` simulator runs.
+  Candidate improve(Candidate start, int64_t budget_bytes, int64_t runs);
 
   // The most that is live during each event.
   std::vector<int64_t> event_peaks(const Choices& choices) { return run(choices, true).event_peaks; }
@@ -62,12 +66,22 @@ class Search {
   Outcome run(const Choices& choices, bool event_peaks);
   Candidate candidate(const Choices& choices, const Outcome& outcome) const;
   void prune(Choices& choices);
+  void find_small();
+  void keep_small(Choices& choices) const;
   double cost(ValueId v, Choice choice) const;
   int64_t bytes(ValueId v, Choice choice) const;
   void occupy(ValueId v, Choice choice, int64_t sign);
   bool overlaps_shortage(ValueId v) const;
   bool fits(ValueId v, Choice from, Choice to);
   void apply(Choices& choices, ValueId v, Choice to);
+
+  struct Change {
+    std::vector<ValueId> values;
+    Choice to = Choice::rebuild;
+  };
+  std::vector<Change> changes(const Choices& choices, bool alike_together);
+  bool try_change(const Change& change, Candidate& best, int64_t budget_bytes);
+  bool improves(const Outcome& outcome, const Candidate& best, int64_t budget_bytes) const;
 
   bool drop_round(Choices& choices, int64_t budget_bytes, const Outcome& outcome);
   bool shrink_replay(Candidate& current, int64_t budget_bytes, const Outcome& outcome);
@@ -85,6 +99,9 @@ class Search {
   bool guided_ = false;
   std::vector<int32_t> kind_;                // by value: values made alike have the same
   std::vector<std::vector<ValueId>> kinds_;  // and who they are
+  std::vector<ValueId> small_;               // values that are kept in any case: see keep_small()
+  std::vector<int32_t> readers_;             // by value: operators that look at it
+  std::vector<char> fixed_;                  // by value: not to be touched now
   int64_t runs_ = 0;
 };
 

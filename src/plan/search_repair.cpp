@@ -7,8 +7,8 @@
 namespace retrace::plan {
 namespace {
 
-constexpr int kRepairRounds = 24;
-constexpr size_t kKindsTried = 6;
+constexpr int kRepairRounds = 8;
+constexpr size_t kKindsTried = 3;
 constexpr int kRelaxRuns = 40;
 
 size_t at(int32_t id) { return static_cast<size_t>(id); }
@@ -48,7 +48,7 @@ bool Search::drop_round(Choices& choices, int64_t budget_bytes, const Outcome& o
   std::priority_queue<Move, std::vector<Move>, decltype(worse)> queue(worse);
   for (size_t v = 0; v < choices.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
-    if (is_kept(choices[v]) && overlaps_shortage(id)) queue.push(cheapest(id));
+    if (is_kept(choices[v]) && fixed_[v] == 0 && overlaps_shortage(id)) queue.push(cheapest(id));
   }
   bool changed = false;
   while (!queue.empty() && room_.least() < 0) {

@@ -5,7 +5,8 @@
 namespace retrace::plan {
 namespace {
 
-constexpr int kReserveRounds = 3;
+constexpr int kReserveRounds = 2;
+constexpr int64_t kImproveWork = 300'000, kFewestRuns = 24, kMostRuns = 4000;  // of values and events, in runs
 constexpr double kGoodGap = 0.004;  // of the step: not worth another strategy
 
 size_t at(int32_t id) { return static_cast<size_t>(id); }
@@ -75,7 +76,7 @@ Candidate solve_mincut(Workbench& bench, int64_t budget_bytes) {
     Candidate result = finish(bench, cut, budget_bytes);
     if (better(result, best, budget_bytes)) best = std::move(result);
     if (best.peak_bytes <= budget_bytes && best.seconds - bench.bound.seconds() < kGoodGap * bench.graph.seconds) break;
-    if (round + 1 == kReserveRounds) break;
+    if (round + 1 == kReserveRounds || best.peak_bytes > budget_bytes) break;
     const std::vector<int64_t> peaks = bench.search.event_peaks(cut.choices), live = guide.live(cut.choices);
     for (size_t t = 0; t < reserved.size(); ++t) reserved[t] = std::max(reserved[t] / 2, peaks[t] - live[t]);
     guide.raise(budget_bytes, best.seconds, 12, &reserved);
@@ -83,11 +84,11 @@ Candidate solve_mincut(Workbench& bench, int64_t budget_bytes) {
   return best;
 }
 
-Candidate solve_every(Workbench& bench, int64_t budget_bytes) {
+Candidate solve_every(Workbench& bench, int64_t budget_bytes, Choice others) {
   const std::vector<ValueId> cuts = cut_vertices(bench);
   Candidate best;
   for (size_t n = 1; n <= cuts.size() + 1; n += 1 + n / 8) {
-    Choices choices(bench.graph.values.size(), Choice::rebuild);
+    Choices choices(bench.graph.values.size(), others);
     for (size_t i = n - 1; i < cuts.size(); i += n) choices[at(cuts[i])] = Choice::keep;
     Candidate result = bench.search.simulate(std::move(choices));
     if (better(result, best, budget_bytes)) best = std::move(result);
@@ -108,8 +109,14 @@ Candidate solve_best(Workbench& bench, int64_t budget_bytes) {
     Candidate result = finish(bench, std::move(start), budget_bytes);
     if (better(result, best, budget_bytes)) best = std::move(result);
   };
+  // From below: nothing is held but cut vertices. Where replays hardly fit, this finds plans that repairs do not.
+  if (!good()) consider(solve_every(bench, budget_bytes, Choice::again));
   if (!good()) consider(solve_chain(bench, budget_bytes));
-  if (!good()) consider(solve_every(bench, budget_bytes));
+  const auto size = static_cast<int64_t>(bench.graph.values.size() + bench.graph.events.size());
+  const int64_t runs = std::clamp(kImproveWork / std::max<int64_t>(1, size), kFewestRuns, kMostRuns);
+  const bool hopeless = best.peak_bytes > budget_bytes + budget_bytes / 50;
+  if (!good() && !hopeless) best = bench.search.improve(std::move(best), budget_bytes, runs);
+  if (best.peak_bytes <= budget_bytes) best = bench.search.fill(std::move(best), budget_bytes);
   return best;
 }
 

@@ -1,7 +1,8 @@
 #include "plan/synthetic.h"
 
-#include <algorithm>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "plan/synthetic_step.h"
 
