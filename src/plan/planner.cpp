@@ -6,19 +6,21 @@ namespace retrace::plan {
 namespace {
 
 constexpr int64_t kRungs = 100;  // up to the plain peak: every percent
+constexpr int64_t kRounding = 10'000;
+constexpr size_t kSmall = 64;  // values
 constexpr int kRungSteps = 20, kFinalSteps = 60;
 
 }  // namespace
 
-Planner::Planner(const Graph& graph) : graph_(graph), bench_(graph, *this) {
+Planner::Planner(const Graph& graph) : graph_(graph), bench_(graph, *this), small_(graph.values.size() <= kSmall) {
   plain_ = bench_.search.simulate(keep_saved(graph));
   for (const Op& op : graph.ops) all_seconds_ += op.seconds;
 }
 
-// Of every candidate the search has simulated, those that fit the rung and that no other beats in both ways.
+// Of every candidate the search has simulated, those that fit and that no other beats in both ways.
 void Planner::found(const Choices& choices, const Outcome& outcome) {
-  if (solving_ == nullptr || outcome.peak_bytes > solving_bytes_) return;
-  auto& all = solving_->found;
+  if (listening_ == nullptr || outcome.peak_bytes > solving_bytes_) return;
+  Found& all = *listening_;
   const auto beats = [](int64_t peak, double seconds, int64_t other_peak, double other_seconds) {
     return peak <= other_peak && seconds <= other_seconds;
   };
@@ -31,8 +33,9 @@ void Planner::found(const Choices& choices, const Outcome& outcome) {
   all.push_back({choices, outcome.peak_bytes, outcome.replay_seconds});
 }
 
+// A little below the percent, so that a budget of so many percent has its rung however it was rounded.
 int64_t Planner::rung_bytes(int64_t number) const {
-  return plain_.peak_bytes / kRungs * number + plain_.peak_bytes % kRungs * number / kRungs;
+  return plain_.peak_bytes / kRungs * number - plain_.peak_bytes / kRounding;
 }
 
 // From scratch: what another rung left behind must not make a difference.
@@ -61,13 +64,14 @@ void Planner::solve(Rung& rung, int64_t number, const std::string& strategy) {
   rung.solved = true;
   const int64_t budget = solving_bytes_ = rung_bytes(number);
   price(budget);
-  solving_ = &rung;
+  listening_ = small_ ? &all_[strategy] : &rung.found;
+  if (small_) solving_bytes_ = INT64_MAX;
   if (strategy == "best") solve_best(bench_, budget);
   if (strategy == "mincut") solve_mincut(bench_, budget);
   if (strategy == "chain") solve_chain(bench_, budget);
   if (strategy == "every") solve_every(bench_, budget);
   if (strategy == "greedy") solve_greedy(bench_, budget);
-  solving_ = nullptr;
+  listening_ = nullptr;
 }
 
 void Planner::consider(const Candidate& candidate, int64_t budget_bytes, Candidate& best) const {
@@ -77,9 +81,25 @@ void Planner::consider(const Candidate& candidate, int64_t budget_bytes, Candida
   if (faster || lower) best = candidate;
 }
 
+void Planner::solve_all(const std::string& strategy) {
+  Found& all = all_[strategy];
+  for (int64_t number = kRungs; number > 0; --number) {
+    Rung& r = rung(number, strategy);
+    if (r.impossible) break;
+    Candidate best;
+    for (const Candidate& c : all) consider(c, rung_bytes(number), best);
+    if (best.seconds > r.bound_seconds) solve(r, number, strategy);
+  }
+}
+
 Candidate Planner::best_within(int64_t budget_bytes, const std::string& strategy) {
   Candidate best;
   consider(plain_, budget_bytes, best);
+  if (small_) {
+    solve_all(strategy);
+    for (const Candidate& c : all_[strategy]) consider(c, budget_bytes, best);
+    return best;
+  }
   int64_t number = kRungs;
   while (number > 0 && rung_bytes(number) > budget_bytes) --number;
   for (; number > 0 && best.seconds > 0; --number) {

@@ -3,7 +3,8 @@
 // A larger budget must never give a slower plan. So budgets are solved on a fixed ladder of rungs, percents of the peak
 // that the plain program has, each rung for itself; the plan for a budget is the fastest of the rung just below it and of
 // all lower ones, down to where the bound shows that no plan could be faster. Whatever a smaller budget was given, a larger
-// one has thus seen, or has something at least as fast.
+// one has thus seen, or has something at least as fast. Small graphs, where a percent is coarse, are solved for all rungs at
+// once, and a plan found for one rung serves any budget that it fits.
 #pragma once
 
 #include <map>
@@ -26,10 +27,11 @@ class Planner : private Listener {
   double lower_bound(int64_t budget_bytes, double target_seconds = 1e300);
 
  private:
+  using Found = std::vector<Candidate>;  // none slower and higher than another
   struct Rung {
     bool impossible = false, solved = false;
     double bound_seconds = 0;
-    std::vector<Candidate> found;  // within the rung's budget, none slower and higher than another
+    Found found;  // within the rung's budget
   };
 
   void found(const Choices& choices, const Outcome& outcome) override;
@@ -38,6 +40,7 @@ class Planner : private Listener {
   void solve(Rung& rung, int64_t number, const std::string& strategy);
   int64_t rung_bytes(int64_t number) const;
   void consider(const Candidate& candidate, int64_t budget_bytes, Candidate& best) const;
+  void solve_all(const std::string& strategy);
   Candidate best_within(int64_t budget_bytes, const std::string& strategy);
   Answer infeasible(const Outcome& smallest) const;
 
@@ -46,7 +49,9 @@ class Planner : private Listener {
   Candidate plain_;
   double all_seconds_ = 0;  // of every operator once
   std::map<std::pair<std::string, int64_t>, Rung> rungs_;
-  Rung* solving_ = nullptr;
+  std::map<std::string, Found> all_;  // of small graphs, by strategy
+  const bool small_;
+  Found* listening_ = nullptr;  // who hears of candidates now, up to
   int64_t solving_bytes_ = 0;
   int64_t priced_bytes_ = -1;  // the budget that the prices on the bench are for
 };

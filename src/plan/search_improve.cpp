@@ -6,6 +6,8 @@
 namespace retrace::plan {
 namespace {
 
+constexpr double kWorthFilling = 0.05;  // of the step: as much slower a change may be at first
+
 size_t at(int32_t id) { return static_cast<size_t>(id); }
 bool is_kept(Choice c) { return c == Choice::keep || c == Choice::encode; }
 
@@ -66,7 +68,8 @@ bool Search::try_change(const Change& change, Candidate& best, int64_t budget_by
   }
   Candidate result = candidate(choices, outcome);
   // It fits, perhaps with room to spare: what could come in?
-  if (outcome.peak_bytes <= budget_bytes && !improves(outcome, best, budget_bytes) && !is_kept(change.to)) {
+  if (outcome.peak_bytes <= budget_bytes && !improves(outcome, best, budget_bytes) &&
+      outcome.replay_seconds < best.seconds + kWorthFilling * graph_.seconds) {
     result = fill(std::move(result), budget_bytes, 2);
   }
   for (const ValueId v : change.values) fixed_[at(v)] = 0;

@@ -6,8 +6,8 @@ namespace retrace::plan {
 namespace {
 
 constexpr int kReserveRounds = 2;
-constexpr int64_t kImproveWork = 300'000, kFewestRuns = 24, kMostRuns = 4000;  // of values and events, in runs
-constexpr double kGoodGap = 0.004;  // of the step: not worth another strategy
+constexpr int64_t kImproveWork = 300'000, kFewestRuns = 24, kMostRuns = 300;  // of values and events, in runs
+constexpr double kGoodGap = 0.004;                                            // of the step: not worth another strategy
 
 size_t at(int32_t id) { return static_cast<size_t>(id); }
 

@@ -1,0 +1,137 @@
+#include "plan/exact.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include <unistd.h>
+
+#include "plan/timeline.h"
+
+namespace retrace::plan {
+namespace {
+
+size_t at(int32_t id) { return static_cast<size_t>(id); }
+std::string name(char kind, size_t id) { return kind + std::to_string(id); }
+
+// Variables, 0 or 1: k v is kept, e v is kept encoded, a v is available, o op is run again.
+class Model {
+ public:
+  Model(const Graph& graph, int64_t budget_bytes) : graph_(graph), timeline_(graph), budget_(budget_bytes) {}
+
+  bool write(const std::string& path) {
+    std::ofstream out(path);
+    out.precision(17);
+    out << "Minimize\n obj: 0 nothing";
+    for (size_t o = 0; o < graph_.ops.size(); ++o) out << " + " << graph_.ops[o].seconds << " " << name('o', o);
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      const Encoding& e = graph_.values[v].encoding;
+      if (can_encode(v)) out << " + " << e.encode_seconds + e.decode_seconds << " " << name('e', v);
+    }
+    out << "\nSubject To\n";
+    availability(out);
+    const bool possible = memory(out);
+    out << "Binary\n nothing\n";
+    for (size_t o = 0; o < graph_.ops.size(); ++o) out << " " << name('o', o) << "\n";
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      out << " " << name('k', v) << "\n " << name('e', v) << "\n " << name('a', v) << "\n";
+    }
+    out << "End\n";
+    return possible;
+  }
+
+ private:
+  bool can_keep(size_t v) const { return timeline_.keepable(static_cast<ValueId>(v)); }
+  bool can_encode(size_t v) const { return can_keep(v) && graph_.values[v].encoding.bytes > 0; }
+
+  void availability(std::ostream& out) const {
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      const auto id = static_cast<ValueId>(v);
+      if (!can_keep(v)) out << " " << name('k', v) << " = 0\n";
+      if (!can_encode(v)) out << " " << name('e', v) << " = 0\n";
+      if (timeline_.asked(id)) out << " " << name('a', v) << " = 1\n";
+      if (timeline_.free(id) && !timeline_.asked(id)) continue;
+      out << " " << name('k', v) << " + " << name('e', v) << " + " << name('o', at(graph_.values[v].producer)) << " - "
+          << name('a', v) << " >= 0\n";
+    }
+    for (size_t o = 0; o < graph_.ops.size(); ++o) {
+      std::set<ValueId> reads;
+      for (const Arg& arg : graph_.ops[o].args) {
+        if (!arg.shape_only && !timeline_.free(arg.value)) reads.insert(arg.value);
+      }
+      for (const ValueId v : reads) out << " " << name('a', at(v)) << " - " << name('o', o) << " >= 0\n";
+    }
+  }
+
+  bool memory(std::ostream& out) const {
+    std::vector<std::ostringstream> rows(timeline_.events());
+    for (size_t v = 0; v < graph_.values.size(); ++v) {
+      const auto id = static_cast<ValueId>(v);
+      if (!can_keep(v)) continue;
+      for (const Span& s : timeline_.spans(id)) {
+        for (int32_t t = s.begin; t < s.end; ++t) rows[at(t)] << " + " << graph_.values[v].bytes << " " << name('k', v);
+      }
+      const Span life = timeline_.whole(id);
+      for (int32_t t = life.begin; can_encode(v) && t < life.end; ++t)
+        rows[at(t)] << " + " << graph_.values[v].encoding.bytes << " " << name('e', v);
+    }
+    std::set<std::string> seen;
+    for (size_t t = 0; t < rows.size(); ++t) {
+      const int64_t room = budget_ - timeline_.base()[t];
+      if (room < 0) return false;
+      if (rows[t].str().empty()) continue;
+      const std::string row = rows[t].str() + " <= " + std::to_string(room);
+      if (seen.insert(row).second) out << row << "\n";
+    }
+    return true;
+  }
+
+  const Graph& graph_;
+  const Timeline timeline_;
+  const int64_t budget_;
+};
+
+}  // namespace
+
+#ifdef RETRACE_CBC
+
+bool have_exact() { return true; }
+
+std::optional<Exact> solve_exact(const Graph& graph, int64_t budget_bytes) {
+  const auto folder = std::filesystem::temp_directory_path() / ("retrace_exact_" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  const std::string model = folder / "model.lp", solution = folder / "solution";
+  std::optional<Exact> result;
+  if (Model(graph, budget_bytes).write(model)) {
+    const std::string command = std::string(RETRACE_CBC) + " " + model + " solve solution " + solution + " >/dev/null";
+    if (std::system(command.c_str()) == 0) {
+      std::ifstream in(solution);
+      std::string line;
+      std::getline(in, line);
+      if (line.starts_with("Optimal")) {
+        Exact exact{std::stod(line.substr(line.rfind(' '))), Choices(graph.values.size(), Choice::rebuild)};
+        std::string number, variable;
+        double value = 0, cost = 0;
+        while (in >> number >> variable >> value >> cost) {
+          if (value < 0.5 || (variable[0] != 'k' && variable[0] != 'e')) continue;
+          exact.choices[std::stoul(variable.substr(1))] = variable[0] == 'k' ? Choice::keep : Choice::encode;
+        }
+        result = std::move(exact);
+      }
+    }
+  }
+  std::filesystem::remove_all(folder);
+  return result;
+}
+
+#else
+
+bool have_exact() { return false; }
+std::optional<Exact> solve_exact(const Graph&, int64_t) { return std::nullopt; }
+
+#endif
+
+}  // namespace retrace::plan
