@@ -28,6 +28,8 @@ Answer solve(const Graph& graph, int64_t budget_bytes, const SolveOptions& optio
   return answer;
 }
 
+Outcome plain(const Graph& graph) { return Simulator(graph).run(keep_saved(graph)); }
+
 Outcome smallest(const Graph& graph) { return Simulator(graph).run(Choices(graph.values.size(), Choice::again)); }
 
 double lower_bound(const Graph& graph, int64_t budget_bytes) { return Planner(graph).lower_bound(budget_bytes); }

@@ -22,6 +22,7 @@ Examples:
   retrace bench unet --policy every:2 selective --steps 9
   retrace bench resnet50 --policy selective:aten::convolution,aten::mm --json
   retrace bench region                       the fixed cost of one checkpoint
+  retrace bench planner                      how long planning takes, and how far plans can be from the best
 
 Exit codes: 0 all is well, 1 gradients differ or a step failed, 2 the command line cannot be meant.)";
 
@@ -84,6 +85,7 @@ int main(int argc, char** argv) {
   program.require_subcommand(1);
   program.footer(kExamples);
   retrace::cli::add_bench(program, exit_code);
+  retrace::cli::add_bench_planner(*program.get_subcommand("bench"), exit_code);
   retrace::cli::add_demo(program, exit_code);
   return parse_and_run(program, argc, argv, exit_code);
 }
