@@ -19,7 +19,7 @@ Planner::Planner(const Graph& graph) : graph_(graph), bench_(graph, *this), smal
 
 // Of every candidate the search has simulated, those that fit and that no other beats in both ways.
 void Planner::found(const Choices& choices, const Outcome& outcome) {
-  if (listening_ == nullptr || outcome.peak_bytes > solving_bytes_) return;
+  if (listening_ == nullptr || outcome.peak_bytes > listening_below_) return;
   Found& all = *listening_;
   const auto beats = [](int64_t peak, double seconds, int64_t other_peak, double other_seconds) {
     return peak <= other_peak && seconds <= other_seconds;
@@ -46,8 +46,8 @@ void Planner::price(int64_t budget_bytes) {
   bench_.bound.raise(budget_bytes, all_seconds_, kRungSteps);
 }
 
-Planner::Rung& Planner::rung(int64_t number, const std::string& strategy) {
-  const auto [place, added] = rungs_.try_emplace({strategy, number});
+Planner::Rung& Planner::rung(int64_t number) {
+  const auto [place, added] = rungs_.try_emplace(number);
   Rung& result = place->second;
   if (!added) return result;
   const int64_t budget = rung_bytes(number);
@@ -59,18 +59,13 @@ Planner::Rung& Planner::rung(int64_t number, const std::string& strategy) {
   return result;
 }
 
-void Planner::solve(Rung& rung, int64_t number, const std::string& strategy) {
+void Planner::solve(Rung& rung, int64_t number) {
   if (rung.solved || rung.impossible) return;
   rung.solved = true;
-  const int64_t budget = solving_bytes_ = rung_bytes(number);
-  price(budget);
-  listening_ = small_ ? &all_[strategy] : &rung.found;
-  if (small_) solving_bytes_ = INT64_MAX;
-  if (strategy == "best") solve_best(bench_, budget);
-  if (strategy == "mincut") solve_mincut(bench_, budget);
-  if (strategy == "chain") solve_chain(bench_, budget);
-  if (strategy == "every") solve_every(bench_, budget);
-  if (strategy == "greedy") solve_greedy(bench_, budget);
+  price(rung_bytes(number));
+  listening_ = small_ ? &all_ : &rung.found;
+  listening_below_ = small_ ? INT64_MAX : rung_bytes(number);
+  solve_best(bench_, rung_bytes(number));
   listening_ = nullptr;
 }
 
@@ -81,34 +76,41 @@ void Planner::consider(const Candidate& candidate, int64_t budget_bytes, Candida
   if (faster || lower) best = candidate;
 }
 
-void Planner::solve_all(const std::string& strategy) {
-  Found& all = all_[strategy];
+void Planner::solve_all() {
   for (int64_t number = kRungs; number > 0; --number) {
-    Rung& r = rung(number, strategy);
+    Rung& r = rung(number);
     if (r.impossible) break;
     Candidate best;
-    for (const Candidate& c : all) consider(c, rung_bytes(number), best);
-    if (best.seconds > r.bound_seconds) solve(r, number, strategy);
+    for (const Candidate& c : all_) consider(c, rung_bytes(number), best);
+    if (best.seconds > r.bound_seconds) solve(r, number);
   }
 }
 
-Candidate Planner::best_within(int64_t budget_bytes, const std::string& strategy) {
+Candidate Planner::best_within(int64_t budget_bytes) {
   Candidate best;
   consider(plain_, budget_bytes, best);
   if (small_) {
-    solve_all(strategy);
-    for (const Candidate& c : all_[strategy]) consider(c, budget_bytes, best);
+    solve_all();
+    for (const Candidate& c : all_) consider(c, budget_bytes, best);
     return best;
   }
   int64_t number = kRungs;
   while (number > 0 && rung_bytes(number) > budget_bytes) --number;
   for (; number > 0 && best.seconds > 0; --number) {
-    Rung& r = rung(number, strategy);
+    Rung& r = rung(number);
     if (r.impossible || r.bound_seconds >= best.seconds) break;
-    solve(r, number, strategy);
+    solve(r, number);
     for (const Candidate& c : r.found) consider(c, budget_bytes, best);
   }
   return best;
+}
+
+Candidate Planner::alone(int64_t budget_bytes, const std::string& strategy) {
+  price(budget_bytes);
+  if (strategy == "mincut") return solve_mincut(bench_, budget_bytes);
+  if (strategy == "chain") return solve_chain(bench_, budget_bytes);
+  if (strategy == "every") return solve_every(bench_, budget_bytes);
+  return solve_greedy(bench_, budget_bytes);
 }
 
 double Planner::lower_bound(int64_t budget_bytes, double target_seconds) {
@@ -124,8 +126,19 @@ Answer Planner::infeasible(const Outcome& smallest) const {
   return answer;
 }
 
+// Rebuilding everything again and again is a plan too, and the last resort of smaller budgets. It is hardly ever the
+// faster one, which a run that gives up soon shows.
+void Planner::consider_again(int64_t budget_bytes, Candidate& best) const {
+  if (best.peak_bytes > budget_bytes || best.seconds <= 0) return;
+  Choices again(graph_.values.size(), Choice::again);
+  const Outcome outcome = Simulator(graph_).run(again, false, budget_bytes, best.seconds);
+  if (outcome.peak_bytes <= budget_bytes && outcome.replay_seconds < best.seconds)
+    best = {std::move(again), outcome.peak_bytes, outcome.replay_seconds};
+}
+
 Answer Planner::solve(int64_t budget_bytes, const std::string& strategy) {
-  Candidate best = best_within(budget_bytes, strategy);
+  Candidate best = strategy == "best" ? best_within(budget_bytes) : alone(budget_bytes, strategy);
+  if (strategy == "best") consider_again(budget_bytes, best);
   Plan plan;
   plan.strategy = strategy;
   if (best.peak_bytes > budget_bytes) {

@@ -23,7 +23,8 @@ class Planner : private Listener {
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
 
-  Answer solve(int64_t budget_bytes, const std::string& strategy);
+  // `strategy` other than "best": for this budget alone, as it comes.
+  Answer solve(int64_t budget_bytes, const std::string& strategy = "best");
   double lower_bound(int64_t budget_bytes, double target_seconds = 1e300);
 
  private:
@@ -36,24 +37,26 @@ class Planner : private Listener {
 
   void found(const Choices& choices, const Outcome& outcome) override;
   void price(int64_t budget_bytes);
-  Rung& rung(int64_t number, const std::string& strategy);  // its bound alone
-  void solve(Rung& rung, int64_t number, const std::string& strategy);
+  Rung& rung(int64_t number);  // its bound alone
+  void solve(Rung& rung, int64_t number);
   int64_t rung_bytes(int64_t number) const;
   void consider(const Candidate& candidate, int64_t budget_bytes, Candidate& best) const;
-  void solve_all(const std::string& strategy);
-  Candidate best_within(int64_t budget_bytes, const std::string& strategy);
+  void solve_all();
+  Candidate best_within(int64_t budget_bytes);
+  void consider_again(int64_t budget_bytes, Candidate& best) const;
+  Candidate alone(int64_t budget_bytes, const std::string& strategy);
   Answer infeasible(const Outcome& smallest) const;
 
   const Graph& graph_;
   Workbench bench_;
   Candidate plain_;
   double all_seconds_ = 0;  // of every operator once
-  std::map<std::pair<std::string, int64_t>, Rung> rungs_;
-  std::map<std::string, Found> all_;  // of small graphs, by strategy
+  std::map<int64_t, Rung> rungs_;
+  Found all_;  // of a small graph
   const bool small_;
-  Found* listening_ = nullptr;  // who hears of candidates now, up to
-  int64_t solving_bytes_ = 0;
-  int64_t priced_bytes_ = -1;  // the budget that the prices on the bench are for
+  Found* listening_ = nullptr;   // who hears of candidates now,
+  int64_t listening_below_ = 0;  // up to this peak
+  int64_t priced_bytes_ = -1;    // the budget that the prices on the bench are for
 };
 
 }  // namespace retrace::plan

@@ -10,6 +10,9 @@ namespace {
 // How hard to try, in simulator runs. By count, not by clock: the same graph gives the same plan everywhere.
 constexpr int kHalvings = 5;
 constexpr int64_t kSmallShare = 500;
+constexpr size_t kLarge = 5000;                       // values
+constexpr double kTooSlow = 20, kTooSlowIfLarge = 3;  // steps
+constexpr int64_t kGaveUp = INT64_MAX / 8;
 
 size_t at(int32_t id) { return static_cast<size_t>(id); }
 bool is_kept(Choice c) { return c == Choice::keep || c == Choice::encode; }
@@ -78,10 +81,17 @@ void Search::guide(const std::vector<double>* per_event) {
   if (guided_) prices_.set(*per_event);
 }
 
+// A plan that takes many times the step is none; simulating it to its end would take as long, in a large graph.
 Outcome Search::run(const Choices& choices, bool event_peaks) {
   ++runs_;
-  Outcome outcome = simulator_.run(choices, event_peaks);
-  listener_.found(choices, outcome);
+  const double too_slow = graph_.seconds * (graph_.values.size() < kLarge ? kTooSlow : kTooSlowIfLarge);
+  Outcome outcome = simulator_.run(choices, event_peaks, INT64_MAX, too_slow);
+  if (outcome.replay_seconds <= too_slow) {
+    listener_.found(choices, outcome);
+    return outcome;
+  }
+  outcome.peak_bytes = kGaveUp;
+  if (event_peaks) outcome.event_peaks.resize(graph_.events.size(), kGaveUp);
   return outcome;
 }
 

@@ -7,6 +7,7 @@ namespace {
 
 constexpr int kReserveRounds = 2;
 constexpr int64_t kImproveWork = 300'000, kFewestRuns = 24, kMostRuns = 300;  // of values and events, in runs
+constexpr double kHopeless = 3;                                               // steps
 constexpr double kGoodGap = 0.004;                                            // of the step: not worth another strategy
 
 size_t at(int32_t id) { return static_cast<size_t>(id); }
@@ -91,6 +92,7 @@ Candidate solve_every(Workbench& bench, int64_t budget_bytes, Choice others) {
     Choices choices(bench.graph.values.size(), others);
     for (size_t i = n - 1; i < cuts.size(); i += n) choices[at(cuts[i])] = Choice::keep;
     Candidate result = bench.search.simulate(std::move(choices));
+    if (result.seconds > kHopeless * bench.graph.seconds) break;  // the longer the segments, the slower
     if (better(result, best, budget_bytes)) best = std::move(result);
   }
   return best;
