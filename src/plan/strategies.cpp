@@ -8,7 +8,9 @@ namespace {
 constexpr int kReserveRounds = 2;
 constexpr int64_t kImproveWork = 300'000, kFewestRuns = 24, kMostRuns = 300;  // of values and events, in runs
 constexpr double kHopeless = 3;                                               // steps
-constexpr double kGoodGap = 0.004;                                            // of the step: not worth another strategy
+// Of the step: not worth another strategy. In a large graph each takes seconds.
+constexpr double kGoodGap = 0.004, kGoodGapIfLarge = 0.02;
+constexpr size_t kLarge = 5000;  // values
 
 size_t at(int32_t id) { return static_cast<size_t>(id); }
 
@@ -18,6 +20,11 @@ Candidate finish(Workbench& bench, Candidate start, int64_t budget_bytes) {
   result = bench.search.fill(std::move(result), budget_bytes);
   result = bench.search.relax(std::move(result), budget_bytes);
   return bench.search.fill(std::move(result), budget_bytes);
+}
+
+bool good(const Workbench& bench, const Candidate& best, int64_t budget_bytes) {
+  const double gap = bench.graph.values.size() < kLarge ? kGoodGap : kGoodGapIfLarge;
+  return best.peak_bytes <= budget_bytes && best.seconds - bench.bound.seconds() < gap * bench.graph.seconds;
 }
 
 }  // namespace
@@ -76,8 +83,7 @@ Candidate solve_mincut(Workbench& bench, int64_t budget_bytes) {
     const Candidate cut = bench.search.simulate(guide.choices(guide.per_event()));
     Candidate result = finish(bench, cut, budget_bytes);
     if (better(result, best, budget_bytes)) best = std::move(result);
-    if (best.peak_bytes <= budget_bytes && best.seconds - bench.bound.seconds() < kGoodGap * bench.graph.seconds) break;
-    if (round + 1 == kReserveRounds || best.peak_bytes > budget_bytes) break;
+    if (good(bench, best, budget_bytes) || best.peak_bytes > budget_bytes || round + 1 == kReserveRounds) break;
     const std::vector<int64_t> peaks = bench.search.event_peaks(cut.choices), live = guide.live(cut.choices);
     for (size_t t = 0; t < reserved.size(); ++t) reserved[t] = std::max(reserved[t] / 2, peaks[t] - live[t]);
     guide.raise(budget_bytes, best.seconds, 12, &reserved);
@@ -104,20 +110,17 @@ Candidate solve_greedy(Workbench& bench, int64_t budget_bytes) {
 
 Candidate solve_best(Workbench& bench, int64_t budget_bytes) {
   Candidate best = solve_mincut(bench, budget_bytes);
-  const auto good = [&] {
-    return best.peak_bytes <= budget_bytes && best.seconds - bench.bound.seconds() < kGoodGap * bench.graph.seconds;
-  };
   const auto consider = [&](Candidate start) {
     Candidate result = finish(bench, std::move(start), budget_bytes);
     if (better(result, best, budget_bytes)) best = std::move(result);
   };
   // From below: nothing is held but cut vertices. Where replays hardly fit, this finds plans that repairs do not.
-  if (!good()) consider(solve_every(bench, budget_bytes, Choice::again));
-  if (!good()) consider(solve_chain(bench, budget_bytes));
+  if (!good(bench, best, budget_bytes)) consider(solve_every(bench, budget_bytes, Choice::again));
+  if (!good(bench, best, budget_bytes)) consider(solve_chain(bench, budget_bytes));
   const auto size = static_cast<int64_t>(bench.graph.values.size() + bench.graph.events.size());
   const int64_t runs = std::clamp(kImproveWork / std::max<int64_t>(1, size), kFewestRuns, kMostRuns);
   const bool hopeless = best.peak_bytes > budget_bytes + budget_bytes / 50;
-  if (!good() && !hopeless) best = bench.search.improve(std::move(best), budget_bytes, runs);
+  if (!good(bench, best, budget_bytes) && !hopeless) best = bench.search.improve(std::move(best), budget_bytes, runs);
   if (best.peak_bytes <= budget_bytes) best = bench.search.fill(std::move(best), budget_bytes);
   return best;
 }
