@@ -5,7 +5,9 @@
 // model throws) are LibTorch's own types, unchanged.
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
+#include <string>
 
 namespace retrace {
 
@@ -23,9 +25,10 @@ struct NotSupported : Error {
   using Error::Error;
 };
 
-// No plan fits the budget. (Budgets arrive with the planner; nothing throws this yet.)
+// No plan fits the budget.
 struct InfeasibleBudget : Error {
-  using Error::Error;
+  InfeasibleBudget(const std::string& what, int64_t smallest) : Error(what), smallest_bytes(smallest) {}
+  int64_t smallest_bytes;  // the smallest budget that would do
 };
 
 // Retrace's own bug, or an operator that does not compute the same thing twice: a rebuilt value differs.

@@ -1,6 +1,6 @@
 // A Session puts a policy around whole training steps, with no change to the model.
 //
-//   retrace::Session session(retrace::every(4));
+//   retrace::Session session(retrace::budget("1.5GiB"));   // or a policy: retrace::every(4)
 //   for (auto& batch : *loader) {
 //     auto step = session.step();
 //     auto loss = criterion(model->forward(batch.data), batch.target);
@@ -10,7 +10,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 
+#include <retrace/budget.h>
+#include <retrace/plan.h>
 #include <retrace/policy.h>
 #include <retrace/stats.h>
 
@@ -40,11 +44,20 @@ class Step {
   explicit Step(std::shared_ptr<detail::SessionState> session);
   std::shared_ptr<detail::SessionState> session_;
   std::shared_ptr<void> scope_;
+  std::shared_ptr<void> budget_;
 };
 
 class Session {
  public:
   explicit Session(Policy policy, SessionOptions options = {});
+
+  // All live tensor bytes stay within the budget from the first step on. The first step keeps what autograd keeps and lets
+  // go of what is cheapest to rebuild when memory runs short; from then on steps follow a plan made from the first, made
+  // anew when steps change. A budget in percent is of the peak of the first step, which then runs as the plain program.
+  // A budget that cannot hold is refused with InfeasibleBudget, which names the smallest that can: by backward() when the
+  // step has shown it (its gradients are right, and its peak was above the budget), or by step() before a step that would.
+  // A step under a budget must be the outermost scope of its thread, and governs the checkpoints inside it.
+  explicit Session(Budget budget, SessionOptions options = {});
 
   // Begins a step on the calling thread. Steps of other sessions and checkpoints may nest inside it in any order.
   // Throws UsageError while a step of this session is open, on this thread or on another.
@@ -52,6 +65,13 @@ class Session {
 
   // What the latest step did so far, backward included. `steps` counts all. Any thread may ask.
   Stats stats() const;
+
+  // The plan the latest step followed or the next one will. None without a budget, or before the second step.
+  std::optional<PlanSummary> plan() const;
+
+  // Writes what the latest complete step did (operators, values, times, bytes), for `retrace` to look at. Throws UsageError if
+  // there was none yet, or the file cannot be written.
+  void save_tape(const std::string& path) const;
 
   const Policy& policy() const;
 

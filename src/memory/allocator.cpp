@@ -21,6 +21,7 @@ namespace {
 struct alignas(64) Header {
   int64_t bytes;
   Owner owner;
+  bool tracked = false;  // its bytes are on the tape
 };
 static_assert(sizeof(Header) == 64);
 
@@ -30,6 +31,9 @@ struct Counter {
   std::mutex mutex;
   Bytes live;
   int64_t total = 0;
+  int64_t tracked = 0;      // of total
+  int64_t window_peak = 0;  // of total less tracked
+  int64_t step_peak = 0;
   int64_t peak = 0;
   Bytes at_peak;
   int64_t activation_peak = 0;
@@ -44,6 +48,7 @@ Counter& counter() {
 std::atomic<bool> poison{false};
 std::atomic<int64_t> allocations_until_failure{-1};
 thread_local Owner current_owner = Owner::other;
+thread_local Governor* current_governor = nullptr;
 c10::Allocator* wrapped = nullptr;
 
 constexpr int index(Owner owner) { return static_cast<int>(owner); }
@@ -64,6 +69,8 @@ void note_peaks(Counter& c) {
     c.peak = c.total;
     c.at_peak = c.live;
   }
+  c.step_peak = std::max(c.step_peak, c.total);
+  c.window_peak = std::max(c.window_peak, c.total - c.tracked);
   c.activation_peak = std::max(c.activation_peak, c.total - c.live[Owner::weights] - c.live[Owner::gradients]);
 }
 
@@ -79,11 +86,25 @@ void reserve(int64_t bytes, Owner owner) {
   note_peaks(c);
 }
 
-void release(int64_t bytes, Owner owner) {
+void release(int64_t bytes, Owner owner, bool tracked) {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
   c.live.by_owner[index(owner)] -= bytes;
   c.total -= bytes;
+  if (tracked) c.tracked -= bytes;
+}
+
+int64_t total_now() {
+  const std::lock_guard lock(counter().mutex);
+  return counter().total;
+}
+
+// Without the lock: making room frees memory.
+void ask_governor(int64_t bytes) {
+  Governor* const governor = current_governor;
+  if (!governor) return;
+  const int64_t wanted = total_now() + bytes;
+  if (wanted > governor->budget_bytes()) governor->make_room(wanted);
 }
 
 void maybe_fail(size_t bytes) {
@@ -97,7 +118,7 @@ Header* header_of(void* block) { return static_cast<Header*>(block) - 1; }
 void free_block(void* block) {
   if (!block) return;
   Header* const header = header_of(block);
-  release(header->bytes, header->owner);
+  release(header->bytes, header->owner, header->tracked);
   if (poison.load(std::memory_order_relaxed)) std::memset(block, 0xFF, header->bytes);
   wrapped->raw_deallocate(header);
 }
@@ -110,13 +131,14 @@ class CountingAllocator final : public compat::Allocator {
   at::DataPtr make(size_t bytes) const override {
     if (bytes == 0) return {nullptr, nullptr, &free_block, at::kCPU};
     maybe_fail(bytes);
+    ask_governor(static_cast<int64_t>(bytes));
     const Owner owner = current_owner;
     reserve(static_cast<int64_t>(bytes), owner);
     void* raw = nullptr;
     try {
       raw = wrapped->raw_allocate(bytes + sizeof(Header));
     } catch (...) {
-      release(static_cast<int64_t>(bytes), owner);
+      release(static_cast<int64_t>(bytes), owner, false);
       throw;
     }
     Header* const header = new (raw) Header{static_cast<int64_t>(bytes), owner};
@@ -175,6 +197,36 @@ c10::Storage copy_of(const c10::Storage& storage) {
 
 OwnerScope::OwnerScope(Owner owner) : before_(std::exchange(current_owner, owner)) {}
 OwnerScope::~OwnerScope() { current_owner = before_; }
+
+void track(const c10::Storage& storage) {
+  Header* const header = header_of(storage);
+  if (!header) return;
+  Counter& c = counter();
+  const std::lock_guard lock(c.mutex);
+  if (std::exchange(header->tracked, true)) return;
+  c.tracked += header->bytes;
+}
+
+OtherBytes next_window() {
+  Counter& c = counter();
+  const std::lock_guard lock(c.mutex);
+  const int64_t now = c.total - c.tracked;
+  return {now, std::exchange(c.window_peak, now), c.live[Owner::gradients]};
+}
+
+void begin_step_peak() {
+  Counter& c = counter();
+  const std::lock_guard lock(c.mutex);
+  c.step_peak = c.total;
+}
+
+int64_t step_peak() {
+  const std::lock_guard lock(counter().mutex);
+  return counter().step_peak;
+}
+
+GovernorScope::GovernorScope(Governor* governor) : before_(std::exchange(current_governor, governor)) {}
+GovernorScope::~GovernorScope() { current_governor = before_; }
 
 std::string_view name(Owner owner) {
   constexpr std::string_view kNames[kOwners] = {"weights", "gradients", "kept", "rebuilt", "other"};

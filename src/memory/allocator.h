@@ -35,6 +35,47 @@ c10::Storage copy_of(const c10::Storage& storage);
 // From now on `leaf` is a weight, and its .grad a gradient whenever backward has written it. Holds nothing.
 void watch_leaf(const at::Tensor& leaf);
 
+// -- What a step's timeline needs --
+
+// From now until it is freed, a block counts as on the tape: its bytes are a plan's to move.
+void track(const c10::Storage& storage);
+
+// The bytes that are not on the tape.
+struct OtherBytes {
+  int64_t now = 0;
+  int64_t peak = 0;  // the most since the last call
+  int64_t gradients = 0;
+};
+OtherBytes next_window();
+
+// A second peak of all live bytes, that a user's reset_peak() leaves alone: since the last call of begin_step_peak().
+void begin_step_peak();
+int64_t step_peak();
+
+// Keeps this thread's allocations within a budget by letting go of what can be rebuilt.
+class Governor {
+ public:
+  virtual int64_t budget_bytes() const = 0;
+  // Called before an allocation that would bring the live bytes to `wanted_bytes`, above the budget. May free memory, may
+  // throw instead of it; if neither, the allocation goes on above the budget.
+  virtual void make_room(int64_t wanted_bytes) = 0;
+
+ protected:
+  ~Governor() = default;
+};
+
+// While one lives, `governor` (may be null) is asked before this thread's allocations.
+class GovernorScope {
+ public:
+  explicit GovernorScope(Governor* governor);
+  ~GovernorScope();
+  GovernorScope(const GovernorScope&) = delete;
+  GovernorScope& operator=(const GovernorScope&) = delete;
+
+ private:
+  Governor* before_;
+};
+
 // For fault tests: the n-th allocation from now (0: the next) throws out of memory, once. Negative: none does.
 void fail_allocation_after(int64_t n);
 

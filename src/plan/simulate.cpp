@@ -77,7 +77,7 @@ class Simulator::State {
   demand::Work& work(Alive) { return alive_work_; }
   demand::Work& work(Pending) { return pending_work_; }
   void nobody_alive(ValueId id) {
-    if (in_backward_) let_go(id);
+    if (in_backward_ && value(id).producer != kNone) let_go(id);  // a root may be needed again by what is evicted
   }
   void nobody_pending(ValueId id) {
     if (value(id).uses == 0) free_rebuilt(id);
@@ -202,7 +202,8 @@ class Simulator::State {
   // -- Forward --
 
   Choice choice(ValueId id) const {
-    const Choice c = (*choices_)[static_cast<size_t>(id)];
+    Choice c = (*choices_)[static_cast<size_t>(id)];
+    if (c == Choice::encode && graph_.values[static_cast<size_t>(id)].encoding.bytes == 0) c = Choice::keep;
     const bool kept = c == Choice::keep || c == Choice::encode;
     return kept && !keepable_[static_cast<size_t>(id)] ? Choice::rebuild : c;
   }

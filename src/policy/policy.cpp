@@ -57,6 +57,16 @@ class Custom : public PolicyRules {
   std::function<Decision(const OpInfo&)> decide_;
 };
 
+class WithinBudget : public PolicyRules {
+ public:
+  explicit WithinBudget(const Budget& budget) : budget_(budget) {}
+  std::string name() const override { return "budget:" + budget_.text(); }
+  const Budget* budget() const override { return &budget_; }
+
+ private:
+  Budget budget_;
+};
+
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -75,6 +85,8 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string Policy::name() const { return rules_->name(); }
+
+Policy within_budget(const Budget& budget) { return Policy(std::make_shared<WithinBudget>(budget)); }
 
 Policy keep_all() {
   static const Policy policy(std::make_shared<KeepAll>());

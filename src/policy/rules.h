@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_set>
 
+#include <retrace/budget.h>
 #include <retrace/policy.h>
 
 namespace retrace {
@@ -22,11 +23,15 @@ class PolicyRules {
   virtual std::string name() const = 0;
   virtual bool may_drop() const { return true; }
   virtual CutUse cuts() const { return {}; }
+  virtual const Budget* budget() const { return nullptr; }
   // False when decide() ignores its argument, so that the recorder need not describe the operator.
   virtual bool looks_at_operators() const { return false; }
   // Called once per recorded operator when looks_at_operators(); otherwise the answer is `recompute`.
   virtual Decision decide(const OpInfo&) const { return Decision::recompute; }
 };
+
+// A Session's, never a checkpoint's.
+Policy within_budget(const Budget& budget);
 
 // Names have been checked by the caller. "ns::op" matches every overload, "ns::op.overload" one.
 Policy selective_of_known(std::vector<std::string> operators);

@@ -11,13 +11,16 @@
 #include <retrace/errors.h>
 
 #include "memory/allocator.h"
-#include "replay/demand.h"
+#include "plan/demand.h"
 #include "session/testing.h"
+#include "store/encoded_value.h"
 #include "tape/compat.h"
 #include "tape/fingerprint.h"
 #include "tape/generator.h"
 #include "tape/handle.h"
+#include "tape/run.h"
 #include "tape/scope.h"
+#include "tape/timeline.h"
 
 namespace retrace {
 namespace {
@@ -80,12 +83,29 @@ c10::Storage Replay::materialize(ValueId target) {
   const Pause pause;
   const at::NoGradGuard no_grad;
   const memory::OwnerScope owner(memory::Owner::rebuilt);
-  plan(target);
-  choose_segment(target);
+  if (!tape_.run) return attempt(target);
+  try {
+    const Run::Strict strict(*tape_.run);
+    return attempt(target);
+  } catch (const OutOfRoom&) {
+    // What was held at the beginning, to be read only later, took the room. With nothing held each value is there only
+    // from when it is made until it is read.
+    spartan_ = true;
+    tape_.evict_everything();
+    return attempt(target);
+  }
+}
+
+c10::Storage Replay::attempt(ValueId target) {
+  order_.clear();
+  touched_.clear();
+  scratch_.clear();
   c10::Storage result;
   try {
+    plan(target);
+    choose_segment(target);
     for (const OpId id : order_) run(id);
-    result = tape_.content(target, nullptr);
+    result = obtain(target, nullptr);
   } catch (...) {
     for (const ValueId v : touched_) tape_.value(v).uses = 0;
     for (const ValueId v : touched_) release(v);
@@ -99,7 +119,8 @@ c10::Storage Replay::materialize(ValueId target) {
 // Everything between the target and the nearest values that are at hand.
 void Replay::plan(ValueId target) {
   const uint32_t serial = ++tape_.replays_;
-  std::vector<ValueId> work{target};
+  std::vector<ValueId> work;
+  if (!at_hand(target, nullptr)) work.push_back(target);
   const auto use = [&](ValueId v) {
     ++tape_.value(v).uses;
     touched_.push_back(v);
@@ -115,18 +136,38 @@ void Replay::plan(ValueId target) {
     for (const TensorArg& arg : op.args) {
       if (arg.shape_only) continue;
       use(arg.value);
-      if (!tape_.content(arg.value, &op)) work.push_back(arg.value);
+      if (!at_hand(arg.value, &op)) work.push_back(arg.value);
       inside_segment_ |= tape_.value(arg.value).segment_start && tape_.value(arg.value).rebuilt;
     }
   }
   std::sort(order_.begin(), order_.end());
 }
 
+bool Replay::at_hand(ValueId id, const Op* wanted_by) {
+  return tape_.value(id).encoded || static_cast<bool>(tape_.content(id, wanted_by));
+}
+
+// A value's content, decoded if need be; it then counts as rebuilt.
+c10::Storage Replay::obtain(ValueId id, const Op* wanted_by) {
+  c10::Storage there = tape_.content(id, wanted_by);
+  const auto encoded = tape_.value(id).encoded;
+  if (there || !encoded) return there;
+  const auto start = std::chrono::steady_clock::now();
+  c10::Storage decoded = encoded->decode();
+  const auto spent = std::chrono::steady_clock::now() - start;
+  memory::track(decoded);
+  if (!tape_.accounts.empty()) {
+    count(tape_.accounts.front(), &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
+  }
+  tape_.value(id).rebuilt = decoded;
+  return decoded;
+}
+
 // A rebuild that crosses many cut vertices would need the memory that was saved. It keeps about the square root of them
 // and what the target's own segment needs; the segments before are rebuilt once more, from their cut vertex, when
 // backward reaches them.
 void Replay::choose_segment(ValueId target) {
-  if (inside_segment_) return;
+  if (inside_segment_ || order_.empty()) return;
   std::vector<ValueId> crossed;
   auto cut = std::partition_point(tape_.cuts.begin(), tape_.cuts.end(),
                                   [&](ValueId v) { return tape_.value(v).born < order_.front(); });
@@ -168,7 +209,7 @@ std::vector<c10::IValue> Replay::arguments_of(const Op& op) {
       if (op.args[j].value == arg.value) storage = scratch_[j];
     }
     if (!storage && arg.shape_only) storage = no_content();
-    if (!storage) storage = tape_.content(arg.value, &op);
+    if (!storage) storage = obtain(arg.value, &op);
     at::Tensor tensor = arg.geometry.over(std::move(storage));
     if (arg.element == kNone) {
       stack[static_cast<size_t>(arg.slot)] = std::move(tensor);
@@ -191,11 +232,11 @@ c10::Storage Replay::scratch_for(const Op& op, const TensorArg& arg) {
     if (scratch_[i]) return scratch_[i];
     here += !op.args[i].shape_only;
   }
+  c10::Storage content = obtain(arg.value, &op);
   Value& v = tape_.value(arg.value);
   const int32_t waiting = v.pending - (op.pending > 0 ? here : 0);
-  if (!v.rebuilt || v.uses > here || waiting > 0 || v.rebuilt.use_count() > 1) {
-    return memory::copy_of(tape_.content(arg.value, &op));
-  }
+  const bool ours_alone = v.rebuilt && v.rebuilt.use_count() == 2;  // `content` is the other
+  if (!ours_alone || v.uses > here || waiting > 0) return memory::copy_of(content);
   c10::Storage taken = std::move(v.rebuilt);
   v.rebuilt = c10::Storage();
   ceases_source<Pending>(tape_, arg.value);
@@ -239,9 +280,11 @@ void Replay::set_rebuilt(const Op& op, ValueId id, const c10::Storage& storage) 
                         " in forward, so its result cannot be used. Keep it: retrace::selective({\"" + op.name() +
                         "\"}); and please report this.");
   }
-  if (v.rebuilt || v.held || (v.uses == 0 && v.pending == 0)) return;
+  if (v.rebuilt || v.held || v.encoded || (v.uses == 0 && v.pending == 0)) return;
   becomes_source<Pending>(tape_, id);
   v.rebuilt = storage;
+  tape_.used(id);
+  if (tape_.timeline) memory::track(storage);
   if (v.uses == 0) release(id);
 }
 
@@ -262,7 +305,8 @@ void Replay::release(ValueId id) {
 
 bool Replay::stays(ValueId id) const {
   const Value& v = tape_.value(id);
-  if (v.pending == 0) return false;
+  if (v.pending == 0 || spartan_) return false;
+  if (tape_.run && tape_.run->follows_plan() && tape_.run->choice(id) == plan::Choice::again) return false;
   const bool passed_through = v.producer <= early_until_ && tape_.op(v.producer).visited == tape_.replays_;
   return !passed_through || std::find(held_cuts_.begin(), held_cuts_.end(), id) != held_cuts_.end();
 }
@@ -299,7 +343,10 @@ at::Tensor Tape::unpack(Handle& handle) {
   const uint64_t round = current_round();
   join_round(round);
   const ValueId id = handle.value();
+  if (timeline && handle.timeline_id() >= 0) timeline->unpack_begins(*this, handle.timeline_id());
   c10::Storage storage = Replay(*this).materialize(id);
+  if (timeline) timeline->unpack_ended();
+  used(id);
   at::Tensor tensor = handle.geometry().over(storage);
   if (handle.fingerprint()) {
     const Pause pause;

@@ -15,7 +15,10 @@ class Replay {
   c10::Storage materialize(ValueId target);
 
  private:
+  c10::Storage attempt(ValueId target);
   void plan(ValueId target);
+  bool at_hand(ValueId value, const Op* wanted_by);
+  c10::Storage obtain(ValueId value, const Op* wanted_by);
   void choose_segment(ValueId target);
   void run(OpId id);
   std::vector<c10::IValue> arguments_of(const Op& op);
@@ -30,6 +33,7 @@ class Replay {
   Tape& tape_;
   std::vector<OpId> order_;            // what must run, in the order it was recorded
   std::vector<c10::Storage> scratch_;  // per argument of the running op: the storage it writes
+  bool spartan_ = false;               // nothing is held for later: memory is that short
   bool inside_segment_ = false;        // starts at a cut vertex that an earlier, longer rebuild held
   OpId early_until_ = kNone;           // ops up to here are passed through: of what they make only `held_cuts_` stay
   std::vector<ValueId> held_cuts_;

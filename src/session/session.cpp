@@ -1,10 +1,14 @@
 #include <retrace/session.h>
 
+#include <chrono>
 #include <mutex>
 #include <thread>
 
 #include <retrace/errors.h>
 
+#include "plan/file.h"
+#include "policy/rules.h"
+#include "session/budgeting.h"
 #include "session/testing.h"
 #include "tape/scope.h"
 
@@ -13,7 +17,9 @@ namespace detail {
 
 class SessionState {
  public:
-  SessionState(Policy p, SessionOptions o) : policy(std::move(p)), options(o) {}
+  SessionState(Policy p, SessionOptions o) : policy(std::move(p)), options(o) {
+    if (const Budget* const budget = policy.rules().budget()) budgeting.emplace(*budget);
+  }
 
   const Policy policy;
   const SessionOptions options;
@@ -21,26 +27,62 @@ class SessionState {
   Account account = std::make_shared<Counters>();  // of the latest step
   int64_t steps = 0;
   bool open = false;
-  std::thread::id thread;  // of the open step
+  std::thread::id thread;              // of the open step
+  std::optional<Budgeting> budgeting;  // of a session under a budget
+  std::optional<plan::Graph> graph;    // of the latest complete step
 };
 
 }  // namespace detail
 
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What an open step adds to a scope: the book it keeps, and under a budget, its governor.
+struct OpenStep {
+  std::shared_ptr<Timeline> timeline;
+  std::shared_ptr<Run> run;
+  std::optional<memory::GovernorScope> governor;
+  Clock::time_point start;
+};
+
+void require_no_open_step(const detail::SessionState& session) {
+  if (!session.open) return;
+  throw UsageError(session.thread == std::this_thread::get_id()
+                       ? "[Session::step] a step of this session is open on this thread, so another would record the "
+                         "same operators twice: end it first (it ends with its scope)."
+                       : "[Session::step] a step of this session is open on another thread, so its figures would "
+                         "mix: end it first, or use one Session per thread.");
+}
+
+}  // namespace
+
 Step::Step(std::shared_ptr<detail::SessionState> session) : session_(std::move(session)) {
   const std::lock_guard lock(session_->mutex);
-  if (session_->open) {
-    throw UsageError(session_->thread == std::this_thread::get_id()
-                         ? "[Session::step] a step of this session is open on this thread, so another would record the "
-                           "same operators twice: end it first (it ends with its scope)."
-                         : "[Session::step] a step of this session is open on another thread, so its figures would "
-                           "mix: end it first, or use one Session per thread.");
+  require_no_open_step(*session_);
+  if (session_->budgeting && !open_scopes().empty()) {
+    throw UsageError(
+        "[Session::step] a checkpoint or another step is open on this thread, so a budget could not govern what it "
+        "holds: make the step under the budget the outermost one.");
   }
   auto account = std::make_shared<Counters>();
   const auto verify = session_->options.verify;
   const bool verifies =
       detail::verify_everything() || verify == Verify::always || (verify == Verify::first_step && session_->steps == 0);
-  const Policy policy = detail::recompute_everything() ? recompute_all() : session_->policy;
-  scope_ = begin_scope({.policy = policy, .verify = verifies, .session = true, .account = account});
+  const bool overruled = detail::recompute_everything() && !session_->budgeting;
+  auto step = std::make_shared<OpenStep>();
+  if (open_scopes().empty()) step->timeline = std::make_shared<Timeline>();
+  if (session_->budgeting) step->run = session_->budgeting->begin_step(step->timeline);
+  scope_ = begin_scope({.policy = overruled ? recompute_all() : session_->policy,
+                        .verify = verifies,
+                        .session = true,
+                        .account = account,
+                        .timeline = step->timeline,
+                        .run = step->run});
+  step->governor.emplace(step->run.get());
+  step->start = Clock::now();
+  memory::begin_step_peak();
+  budget_ = std::move(step);
   session_->account = std::move(account);
   session_->open = true;
   session_->thread = std::this_thread::get_id();
@@ -48,13 +90,32 @@ Step::Step(std::shared_ptr<detail::SessionState> session) : session_(std::move(s
 }
 
 Step::~Step() {
-  end_scope(std::static_pointer_cast<Scope>(scope_));
+  const auto step = std::static_pointer_cast<OpenStep>(budget_);
+  const auto scope = std::static_pointer_cast<Scope>(scope_);
+  const double seconds = std::chrono::duration<double>(Clock::now() - step->start).count();
+  step->governor.reset();
+  if (step->timeline) {
+    const Tape::Lock lock(*scope->tape);
+    const double replay_seconds = session_->account->read().replay_seconds;
+    step->timeline->end(*scope->tape, std::max(seconds - replay_seconds, 0.0));
+    scope->tape->timeline.reset();
+    scope->tape->run.reset();
+  }
+  end_scope(scope);
   const std::lock_guard lock(session_->mutex);
   session_->open = false;
+  if (!step->timeline) return;
+  try {
+    session_->graph = step->timeline->graph();
+    if (step->run) session_->budgeting->end_step(*step->run, *step->timeline);
+  } catch (...) {  // out of memory: the next step begins without what this one could have taught
+  }
 }
 
 Session::Session(Policy policy, SessionOptions options)
     : state_(std::make_shared<detail::SessionState>(std::move(policy), options)) {}
+
+Session::Session(Budget budget, SessionOptions options) : Session(within_budget(budget), options) {}
 
 Step Session::step() { return Step(state_); }
 
@@ -63,6 +124,25 @@ Stats Session::stats() const {
   Stats stats = state_->account->read();
   stats.steps = state_->steps;
   return stats;
+}
+
+std::optional<PlanSummary> Session::plan() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->budgeting ? state_->budgeting->summary() : std::nullopt;
+}
+
+void Session::save_tape(const std::string& path) const {
+  std::optional<plan::Graph> graph;
+  {
+    const std::lock_guard lock(state_->mutex);
+    graph = state_->graph;
+  }
+  if (!graph) {
+    throw UsageError(
+        "[Session::save_tape] no step of this session has ended yet, so there is nothing to write: call it after "
+        "a step.");
+  }
+  plan::save(*graph, path);
 }
 
 const Policy& Session::policy() const { return state_->policy; }

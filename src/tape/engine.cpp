@@ -15,8 +15,13 @@ class RecordingEngine final : public torch::autograd::Engine {
                                          const torch::autograd::variable_list& inputs, bool keep_graph,
                                          bool create_graph, bool accumulate_grad,
                                          const torch::autograd::edge_list& outputs) override {
-    const BackwardScope scope(create_graph);
-    return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+    torch::autograd::variable_list results;
+    {
+      const BackwardScope scope(create_graph);
+      results = Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+    }
+    check_budget();
+    return results;
   }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {

@@ -7,8 +7,11 @@
 
 #include <retrace/errors.h>
 
+#include "store/encoded_value.h"
 #include "tape/fingerprint.h"
+#include "tape/run.h"
 #include "tape/scope.h"
+#include "tape/timeline.h"
 
 namespace retrace {
 namespace {
@@ -19,6 +22,14 @@ at::Tensor without_history(const at::Tensor& tensor) { return tensor.grad_fn() ?
 
 uint32_t version_of(const c10::VariableVersion& version) { return version.enabled() ? version.current_version() : 0; }
 
+// Once per value, in a step that has no plan yet: whether it could be held in fewer bytes, and how long that takes.
+void look_for_encoding(Tape& tape, ValueId id, const c10::Storage& storage) {
+  if (tape.timeline->looked_for_encoding(id)) return;
+  if (const auto encoding = EncodedValue::measure(storage, tape.value(id).dtype)) {
+    tape.timeline->can_be_encoded(id, *encoding);
+  }
+}
+
 }  // namespace
 
 Handle::Handle(std::shared_ptr<Scope> scope) : scope_(std::move(scope)) {}
@@ -26,6 +37,7 @@ Handle::Handle(std::shared_ptr<Scope> scope) : scope_(std::move(scope)) {}
 Handle::~Handle() {
   if (!tape_) return;
   const Tape::Lock lock(*tape_);
+  if (timeline_id_ >= 0 && tape_->timeline) tape_->timeline->dropped(*tape_, timeline_id_);
   if (value_ != kNone) tape_->remove_handle(*this);
   if (holds_ != kNone) tape_->remove_holder(holds_, tensor_.storage());
 }
@@ -57,14 +69,16 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
     tape.add_holder(id, tensor.storage());
     holds_ = id;
     tape_ = scope.tape;
+    if (tape.timeline && !v.foreign) timeline_id_ = tape.timeline->saved(tape, id);
     return;
   }
   geometry_ = Geometry::of(tensor);
-  if (v.keep) {
-    tape.hold(id, tensor.storage());
-  } else if (scope.verify) {
-    fingerprint_ = retrace::fingerprint(tensor);
+  if (scope.verify && !v.scratch && (!v.keep || tape.run)) fingerprint_ = retrace::fingerprint(tensor);
+  if (tape.timeline) {
+    timeline_id_ = tape.timeline->saved(tape, id);
+    if (tape.run && !tape.run->follows_plan()) look_for_encoding(tape, id, tensor.storage());
   }
+  if (v.keep || (tape.run && !tape.run->follows_plan())) tape.hold(id, tensor.storage());
   value_ = id;
   tape.add_handle(*this);
   if (scope.cuts) scope.cuts->saved(tape, id, tensor.storage());
@@ -80,7 +94,12 @@ at::Tensor Handle::call_unpack_hook() {
         "began, was saved for backward, which LibTorch cannot do through hooks, so backward cannot go on. "
         "Make it with detach() instead, or inside the checkpoint.");
   }
-  return value_ == kNone ? tensor_ : tape_->unpack(*this);
+  if (value_ != kNone) return tape_->unpack(*this);
+  if (timeline_id_ >= 0) {
+    const Tape::Lock lock(*tape_);
+    if (tape_->timeline) tape_->timeline->unpack_begins(*tape_, timeline_id_);
+  }
+  return tensor_;
 }
 
 // What autograd does for tensors saved without hooks.

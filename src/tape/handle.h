@@ -30,6 +30,8 @@ class Handle final : public compat::SavedVariableHooks {
   ValueId value() const { return value_; }
   bool is_unchanged() const;   // as far as its version says
   void follow(ValueId value);  // stands for another content of the same storage from now on
+  int32_t timeline_id() const { return timeline_id_; }
+  void set_timeline_id(int32_t id) { timeline_id_ = id; }
   size_t position() const { return position_; }
   void set_position(size_t position) { position_ = position; }
   const Geometry& geometry() const { return geometry_; }
@@ -54,6 +56,7 @@ class Handle final : public compat::SavedVariableHooks {
   bool orphan_ = false;  // see no_grad_view_lives()
   std::optional<uint64_t> fingerprint_;
   Account account_;
+  int32_t timeline_id_ = -1;
   size_t position_ = 0;
   c10::SmallVector<uint64_t, 1> rounds_;
 };

@@ -38,6 +38,10 @@ const std::unordered_map<std::string, SilentWrite> kSilentWrites = {
     {"aten::rrelu_with_noise_", {{1}, "training"}},
 };
 
+// Operators that return scratch for their backward, with padding that nobody writes. Rebuilt like anything else, but not
+// compared.
+const std::unordered_map<std::string, int> kScratchOutputs = {{"aten::mkldnn_rnn_layer", 3}};
+
 bool takes_generator(const c10::Argument& argument) {
   return argument.type()->str().find("Generator") != std::string::npos;
 }
@@ -68,6 +72,9 @@ std::unique_ptr<OpTraits> describe(const c10::OperatorHandle& op) {
   traits->shape_only = kShapeOnly.count(name) > 0;
   traits->uninitialised = kUninitialised.count(name) > 0;
   traits->opaque = kOpaque.count(name) > 0;
+  if (const auto scratch = kScratchOutputs.find(name); scratch != kScratchOutputs.end()) {
+    traits->scratch_output = scratch->second;
+  }
   if (const auto silent = kSilentWrites.find(name); silent != kSilentWrites.end()) {
     traits->silent_writes = silent->second.arguments;
     if (silent->second.when) traits->silent_when = schema.argumentIndexWithName(silent->second.when).value_or(-1);

@@ -13,7 +13,9 @@
 #include "tape/compat.h"
 #include "tape/fingerprint.h"
 #include "tape/generator.h"
+#include "tape/run.h"
 #include "tape/scope.h"
+#include "tape/timeline.h"
 
 namespace retrace {
 namespace {
@@ -48,7 +50,8 @@ class Recording {
         stack_(stack),
         arguments_(handle.schema().arguments().size()),
         op_(std::make_unique<Op>(handle, traits_)),
-        replayable_(scope_->may_drop && !traits_.opaque) {
+        repeatable_(!traits_.opaque),
+        replayable_(scope_->may_drop && repeatable_) {
     op_->keys = keys;
   }
 
@@ -75,6 +78,7 @@ class Recording {
     tape_.begin_event();
     for (size_t i = 0; i < arguments_; ++i) read_argument(i);
     for (const size_t i : written_) prepare_write(op_->args[i], seen_[i]);
+    if (tape_.timeline) tape_.timeline->op_begins(tape_);
     if (replayable_) {
       op_->thread_keys = c10::impl::tls_local_dispatch_key_set();
       op_->autocast_dtype = compat::autocast_cpu_dtype();
@@ -111,7 +115,7 @@ class Recording {
       // A list somebody else holds could change after we looked.
       op_->stack.back() = v.isList() && v.use_count() > 1 ? v.deepcopy() : v;
     } else {
-      replayable_ = false;
+      repeatable_ = replayable_ = false;
     }
   }
 
@@ -126,7 +130,7 @@ class Recording {
     }
     const bool written = writes(i);
     if (!understood(tensor)) {
-      replayable_ = false;
+      repeatable_ = replayable_ = false;
       return;
     }
     TensorArg arg;
@@ -135,10 +139,11 @@ class Recording {
     arg.element = element;
     arg.shape_only = traits_.shape_only && i == 0;
     arg.geometry = Geometry::of(tensor);
+    tape_.used(arg.value);
     if (written) written_.push_back(op_->args.size());
     if (!arg.shape_only) tape_.touch(arg.value, tensor.storage());
     // Memory LibTorch does not own (from_blob) may be gone or refilled when the operator has read it.
-    if (!arg.shape_only && !owned(tensor.storage())) replayable_ = false;
+    if (!arg.shape_only && !owned(tensor.storage())) repeatable_ = replayable_ = false;
     const Value& v = tape_.value(arg.value);
     if (v.unwritten && !arg.shape_only && !(written && traits_.overwrites)) {
       tape_.make_root(arg.value);  // somebody wrote it with a pointer
@@ -156,7 +161,7 @@ class Recording {
       const memory::OwnerScope owner(memory::Owner::kept);
       copies_.emplace_back(arg.value, memory::copy_of(seen.tensor.storage()));
     } else {
-      replayable_ = false;
+      repeatable_ = replayable_ = false;
       tape_.secure_dependents(arg.value);
     }
   }
@@ -173,7 +178,9 @@ class Recording {
     returned_tensors(returns);
     {
       const Tape::Lock lock(tape_);
+      if (tape_.timeline) tape_.timeline->op_ran();
       find_fresh();
+      if (tape_.timeline && fresh_.empty() && written_.empty()) tape_.timeline->op_made_nothing();
     }
     if (fresh_.empty() && written_.empty()) {  // a view, a size, a number: nothing to rebuild
       note_views();
@@ -182,7 +189,9 @@ class Recording {
     const bool keep = decide() == Decision::keep;  // may throw: nothing has been recorded yet
     const Tape::Lock lock(tape_);
     const OpId id = replayable_ ? tape_.next_op() : kNone;
+    meet_plan();
     add_values(id, keep);
+    if (tape_.timeline) tape_.timeline->op_made(tape_, *op_, repeatable_);
     if (traits_.may_draw && op_->generator.defined() && !has_drawn(op_->generator, default_generator())) {
       op_->generator = at::Generator();
     }
@@ -250,7 +259,8 @@ class Recording {
   void add_values(OpId id, bool keep) {
     for (const size_t i : fresh_) {
       const ValueId v = tape_.add_fresh(outputs_[i], id);
-      tape_.value(v).keep = keep;
+      choose(v, keep);
+      tape_.value(v).scratch = static_cast<int>(i) == traits_.scratch_output;
       tape_.value(v).unwritten = traits_.uninitialised && outputs_[i].numel() > 0;
       if (replayable_ && !traits_.uninitialised && reads_nothing()) {
         tape_.value(v).untouched = true;
@@ -265,7 +275,28 @@ class Recording {
         return op_->args[j].value == arg.value && op_->args[j].becomes != kNone;
       });
       arg.becomes = same == written_.end() ? overwrite(arg, seen_[i].tensor, id) : op_->args[*same].becomes;
-      tape_.value(arg.becomes).keep |= keep;
+      choose(arg.becomes, keep);
+    }
+  }
+
+  // Is this the operator the plan expects here?
+  void meet_plan() {
+    if (!tape_.timeline) return;
+    std::vector<int64_t> bytes;
+    for (const size_t i : fresh_) bytes.push_back(static_cast<int64_t>(outputs_[i].storage().nbytes()));
+    const size_t index = tape_.timeline->prefix_hashes().size();
+    const uint64_t hash = tape_.timeline->add_hash(*op_, bytes);
+    if (tape_.run) tape_.run->meets_op(index, hash);
+  }
+
+  void choose(ValueId id, bool keep) {
+    Value& v = tape_.value(id);
+    if (!tape_.run) {
+      v.keep |= keep;
+    } else if (tape_.run->follows_plan()) {
+      const plan::Choice choice = tape_.run->choice(id);
+      v.encode = choice == plan::Choice::encode;
+      v.keep = v.encode || choice == plan::Choice::keep;
     }
   }
 
@@ -324,7 +355,8 @@ class Recording {
   Stack* stack_;
   const size_t arguments_;
   std::unique_ptr<Op> op_;
-  bool replayable_;
+  bool repeatable_;              // could be run again, as far as we understand it
+  bool replayable_;              // and the policy may want to
   std::vector<Seen> seen_;       // parallel to op_->args
   std::vector<size_t> written_;  // positions in op_->args
   std::vector<std::pair<ValueId, c10::Storage>> copies_;

@@ -4,6 +4,8 @@
 
 #include "policy/rules.h"
 #include "tape/compat.h"
+#include "tape/run.h"
+#include "tape/timeline.h"
 
 namespace retrace {
 namespace {
@@ -61,6 +63,11 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options) {
       new Scope{tape, options.policy, rules.may_drop(), options.verify, account, std::move(cuts), segments});
   {
     const Tape::Lock lock(*tape);
+    if (outermost) {
+      tape->timeline = options.timeline;
+      tape->run = options.run;
+      if (options.run) options.run->attach(*tape);
+    }
     if (std::find(tape->accounts.begin(), tape->accounts.end(), account) == tape->accounts.end()) {
       tape->accounts.push_back(account);
     }
@@ -78,6 +85,12 @@ void end_scope(const std::shared_ptr<Scope>& scope) noexcept {
   const auto here = std::find(thread.scopes.begin(), thread.scopes.end(), scope);
   for (auto inner = here; inner != thread.scopes.end(); ++inner) (*inner)->ended = true;
   pop_ended_scopes(thread);
+}
+
+void check_budget() {
+  const ThreadState& thread = state();
+  if (thread.scopes.empty() || thread.backward_depth > 0) return;
+  if (const auto run = thread.scopes.front()->tape->run) run->check_budget();
 }
 
 std::shared_ptr<Scope> current_scope() {
@@ -121,6 +134,7 @@ BackwardScope::BackwardScope(bool create_graph) : before_(state().phase) {
     const Tape::Lock lock(tape);
     tape.begin_event();
     tape.measure();
+    if (thread.phase == Phase::backward) tape.collect();  // what was held in case it is needed, and is not
     for (const auto& scope : thread.scopes) publish_cuts(*scope);
   }
 }

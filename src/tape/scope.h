@@ -32,12 +32,18 @@ struct ScopeOptions {
   bool verify = false;
   bool session = false;       // a whole step: weights are told apart, rebuilds go in segments
   Account account = nullptr;  // null: the enclosing scope's
+  // Of the outermost scope only.
+  std::shared_ptr<Timeline> timeline = nullptr;
+  std::shared_ptr<Run> run = nullptr;
 };
 
 // Begins a scope on this thread.
 std::shared_ptr<Scope> begin_scope(const ScopeOptions& options);
 // Ends it and whatever was left open inside it. Never throws.
 void end_scope(const std::shared_ptr<Scope>& scope) noexcept;
+
+// A backward of this thread's step under a budget has ended: throws InfeasibleBudget if it needed more.
+void check_budget();
 
 // The innermost scope that records this thread's operators now, or null.
 std::shared_ptr<Scope> current_scope();

@@ -1,15 +1,19 @@
 #include "tape/tape.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include <retrace/errors.h>
 
 #include "memory/allocator.h"
-#include "replay/demand.h"
+#include "plan/demand.h"
+#include "store/encoded_value.h"
 #include "tape/fingerprint.h"
 #include "tape/generator.h"
 #include "tape/handle.h"
+#include "tape/run.h"
 #include "tape/scope.h"
+#include "tape/timeline.h"
 
 namespace retrace {
 namespace {
@@ -47,11 +51,15 @@ Tape::Lock::~Lock() {
 }
 
 void Tape::begin_event() {
+  ++clock_;
   for (const Written& written : std::exchange(unsettled_, {})) {
     storage(written.storage).expected = current_version(storage(written.storage).version);
     if (value(written.before).handles > 0) handles_follow(written);
   }
-  if (!closed_ && (dirty_ || since_collect_ > std::max(kCollectAtLeast, surviving_ops_))) collect();
+  if (closed_) return;
+  // A backward lets go of values one by one: a sweep for each would take the square of the tape's length.
+  const bool due = thread_phase() == Phase::backward ? dirty_ && ++since_dirty_ * 16 > surviving_ops_ : dirty_;
+  if (due || since_collect_ > std::max(kCollectAtLeast, surviving_ops_)) collect();
 }
 
 // A write that does not count as one (BatchNorm's statistics, tensor.data()) changes a saved tensor, and autograd goes on
@@ -63,6 +71,12 @@ void Tape::handles_follow(const Written& written) {
     remove_handle(*handle);
     handle->follow(written.after);
     add_handle(*handle);
+    if (timeline && handle->timeline_id() >= 0) {
+      timeline->dropped(*this, handle->timeline_id());
+      handle->set_timeline_id(timeline->saved(*this, written.after));
+    }
+    const bool keeps = value(written.after).keep || (run && !run->follows_plan());
+    if (const c10::Storage living = keeps ? living_storage(written.after) : c10::Storage()) hold(written.after, living);
   }
 }
 
@@ -82,6 +96,7 @@ ValueId Tape::add_value(StorageId id, OpId producer, int64_t bytes) {
   v.producer = producer;
   v.born = next_op();
   v.bytes = bytes;
+  v.last_used = clock_;
   values_.push_back(std::move(v));
   storage(id).current = static_cast<ValueId>(values_.size() - 1);
   return storage(id).current;
@@ -113,7 +128,10 @@ ValueId Tape::value_of(const at::Tensor& tensor) {
 }
 
 ValueId Tape::add_fresh(const at::Tensor& tensor, OpId producer) {
-  return add_value(storage_of(tensor), producer, storage_bytes(tensor));
+  const ValueId id = add_value(storage_of(tensor), producer, storage_bytes(tensor));
+  value(id).dtype = tensor.scalar_type();
+  if (timeline) memory::track(tensor.storage());
+  return id;
 }
 
 ValueId Tape::add_written(const at::Tensor& tensor, OpId producer) {
@@ -121,6 +139,7 @@ ValueId Tape::add_written(const at::Tensor& tensor, OpId producer) {
   const ValueId before = storage(id).current;
   const ValueId after = add_value(id, producer, storage_bytes(tensor));
   value(after).keep = value(before).keep;
+  value(after).dtype = value(before).dtype;
   value(after).foreign = value(before).foreign;
   unsettled_.push_back({id, before, after});
   if (value(before).handles > 0 && producer == kNone) hold(after, tensor.storage());  // they may follow
@@ -147,6 +166,7 @@ void Tape::make_root(ValueId id) {
   becomes_source<Alive>(*this, id);
   becomes_source<Pending>(*this, id);
   value(id).producer = kNone;
+  if (timeline) timeline->became_root(id);
 }
 
 void Tape::touch(ValueId id, const c10::Storage& storage) {
@@ -156,12 +176,30 @@ void Tape::touch(ValueId id, const c10::Storage& storage) {
 
 void Tape::hold(ValueId id, const c10::Storage& storage) {
   Value& v = value(id);
-  if (v.held) return;
+  if (v.held || v.encoded || encode(id, storage)) return;
   becomes_source<Alive>(*this, id);
   becomes_source<Pending>(*this, id);
   v.held = storage;
   v.held_sample = sample(storage);
   add_holder(id, storage);
+}
+
+bool Tape::encode(ValueId id, const c10::Storage& storage) {
+  Value& v = value(id);
+  if (!v.encode) return false;
+  const memory::OwnerScope owner(Owner::kept);
+  const auto start = std::chrono::steady_clock::now();
+  auto encoded = EncodedValue::make(storage, v.dtype);
+  const auto spent = std::chrono::steady_clock::now() - start;
+  if (!encoded) return false;
+  for (const Account& account : accounts) {
+    count(account, &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
+  }
+  becomes_source<Alive>(*this, id);
+  becomes_source<Pending>(*this, id);
+  v.encoded = std::move(encoded);
+  note_kept(v.encoded->bytes());
+  return true;
 }
 
 void Tape::hold_copy(ValueId id, c10::Storage copy) {
@@ -191,6 +229,12 @@ void Tape::remove_holder(ValueId id, const c10::Storage& storage) {
 
 void Tape::let_go(ValueId id) {
   Value& v = value(id);
+  if (v.encoded) {
+    note_kept(-v.encoded->bytes());
+    v.encoded.reset();
+    ceases_source<Alive>(*this, id);
+    ceases_source<Pending>(*this, id);
+  }
   if (!v.held) return;
   c10::Storage storage = std::move(v.held);
   v.held = c10::Storage();
@@ -217,7 +261,8 @@ void Tape::note_kept(int64_t delta) {
 }
 
 void Tape::nobody_alive(ValueId id) {
-  if (!value(id).held) return;
+  if (!value(id).held && !value(id).encoded) return;
+  if (run && !closed_ && is_root(value(id))) return;  // what is evicted later may need it
   // While recording goes on, an op still to come may read a living tensor whose recipe needs this value. In a plain
   // backward nothing is recorded, so memory comes first, and collect() afterwards sees to such tensors.
   if (closed_ || thread_phase() == Phase::backward) {
@@ -241,7 +286,7 @@ void Tape::drop_op(OpId id) {
 // Forwards: an op that reads a root nobody holds can never run again, so what it made are roots from now on.
 void Tape::collect() {
   dirty_ = false;
-  since_collect_ = surviving_ops_ = 0;
+  since_collect_ = since_dirty_ = surviving_ops_ = 0;
   std::vector<char> wanted(values_.size());
   const auto settle = [&](ValueId id) {
     const bool needed = wanted[static_cast<size_t>(id)] || value(id).alive > 0;
@@ -287,7 +332,7 @@ void Tape::close() {
 }
 
 void Tape::secure_dependents(ValueId root) {
-  if (value(root).alive == 0) return;
+  if (value(root).alive == 0 && !run) return;
   std::vector<char> depends(values_.size());
   depends[static_cast<size_t>(root)] = 1;
   for (const auto& candidate : ops_) {
@@ -296,12 +341,21 @@ void Tape::secure_dependents(ValueId root) {
       return !arg.shape_only && depends[static_cast<size_t>(arg.value)];
     });
     if (!reads) continue;
-    for_each_output(*candidate, [&](ValueId v) { depends[static_cast<size_t>(v)] = !Alive::is_source(value(v)); });
+    // What is held already can no longer be rebuilt, so nothing may let go of it.
+    for_each_output(*candidate, [&](ValueId v) {
+      if (Alive::is_source(value(v))) {
+        make_root(v);
+      } else {
+        depends[static_cast<size_t>(v)] = 1;
+      }
+    });
   }
   const std::vector<Handle*> handles = handles_;
   for (Handle* const handle : handles) {
     const ValueId v = handle->value();
-    if (depends[static_cast<size_t>(v)] && !value(v).held) hold_rebuilt(v);
+    if (!depends[static_cast<size_t>(v)]) continue;
+    if (!value(v).held) hold_rebuilt(v);
+    make_root(v);
   }
 }
 
@@ -357,7 +411,7 @@ c10::Storage Tape::content(ValueId id, const Op* wanted_by) {
   if (v.rebuilt) return v.rebuilt;
   if (v.held && v.held.unsafeGetStorageImpl() != storage(v.storage).pin._unsafe_get_target()) return v.held;
   c10::Storage living = living_storage(id);
-  if (!v.held && (living || !is_root(v))) return living;
+  if (!v.held && (living || !is_root(v) || v.encoded)) return living;
   if (living && sample(v.held) == v.held_sample) return living;
   throw UsageError("[backward] op '" + (wanted_by ? wanted_by->name() : std::string("?")) +
                    "': a tensor it read was changed after forward (an in-place operator, an optimizer's step, a "

@@ -3,7 +3,7 @@
 // SSA over storages. A value is one content of one storage; an operator that writes in place makes a new value of the
 // same storage, a view makes none. An op refers to values by id and to nothing that keeps an activation alive.
 //
-// Two counts say who needs what, and all memory follows from them (see demand.h):
+// Two counts say who needs what, and all memory follows from them (see plan/demand.h):
 //   alive    by handles autograd still holds: what must stay possible to rebuild. At 0 the tape lets go of a value.
 //   pending  by unpacks the running backwards still owe: what is worth holding now. At 0 a rebuilt value is freed.
 //
@@ -17,9 +17,11 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "plan/demand.h"
 #include "tape/counters.h"
 #include "tape/geometry.h"
 #include "tape/operators.h"
@@ -32,6 +34,9 @@ using StorageId = int32_t;
 inline constexpr int32_t kNone = -1;
 
 class Handle;
+class Run;
+class Timeline;
+class EncodedValue;
 
 // An operator's tensor argument: which content it saw, and through which view.
 struct TensorArg {
@@ -75,6 +80,7 @@ struct Op {
   int32_t alive = 0;
   int32_t pending = 0;
   uint32_t visited = 0;  // the last replay that planned it
+  uint32_t priced = 0;   // the last time somebody asked what rebuilding would take
 
   std::string name() const { return traits->name.name; }
 };
@@ -85,11 +91,14 @@ struct Value {
   OpId producer = kNone;  // none: a root. It cannot be rebuilt, only held
   OpId born = kNone;      // how many ops had been recorded: orders values in time, roots included
   int64_t bytes = 0;
+  at::ScalarType dtype = at::kFloat;
   bool foreign = false;        // came from outside: a parameter, an input, a buffer
   bool keep = false;           // the policy wants it held, and every later content of its storage with it
+  bool encode = false;         // in fewer bytes, if it can be
   bool consumed = false;       // an op on the tape reads it
   bool held_copy = false;      // `held` is our own copy, so nobody else can change it
   bool segment_start = false;  // a rebuild in segments stopped here
+  bool scratch = false;        // not the same bit for bit when rebuilt, and need not be
   bool unwritten = false;      // part of it is memory that no recorded operator has written
   bool untouched = false;      // a factory (zeros, full, arange, ...) made it and nobody has looked at it since;
   uint64_t made_as = 0;        // a fingerprint then tells whether somebody wrote it with a pointer meanwhile
@@ -97,7 +106,9 @@ struct Value {
 
   c10::Storage held;         // strong while alive: roots, kept values, cut vertices
   uint64_t held_sample = 0;  // of its content when it was taken, to notice changes that LibTorch does not count
-  c10::Storage rebuilt;      // strong while pending
+  std::shared_ptr<const EncodedValue> encoded;  // instead of `held`
+  c10::Storage rebuilt;                         // strong while pending
+  int64_t last_used = 0;                        // by the tape's clock
   int32_t alive = 0;
   int32_t pending = 0;
   int32_t uses = 0;     // within the running replay
@@ -188,13 +199,25 @@ class Tape : public std::enable_shared_from_this<Tape> {
   int64_t bytes() const;  // of the tape itself
   void note_kept(int64_t delta);
   void measure();  // tells the accounts how large the tape is
+  // Of what the tape holds or has rebuilt, lets go of the value that is cheapest to do without. Returns the bytes freed, 0 if
+  // nothing can go.
+  int64_t evict_one();
+  void evict_everything();
+
+  void used(ValueId id) { value(id).last_used = clock_; }
+
   bool closed() const { return closed_; }
   bool tags_weights() const { return tags_weights_; }
 
   std::vector<Account> accounts;  // everyone who recorded here
   std::vector<ValueId> cuts;      // cut vertices in order, if long rebuilds go in segments
 
-  // Frees content whose count has reached 0. Called by demand.h.
+  std::shared_ptr<Timeline> timeline;  // of a session's step, else null
+  std::shared_ptr<Run> run;            // of a step under a budget, else null
+
+  // For plan/demand.h.
+  demand::Work& work(Alive) { return alive_work_; }
+  demand::Work& work(Pending) { return pending_work_; }
   void nobody_alive(ValueId value);
   void nobody_pending(ValueId value);
 
@@ -213,6 +236,12 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void hold_rebuilt(ValueId id);
   void join_round(uint64_t round);
   void drop_op(OpId id);
+  bool encode(ValueId id, const c10::Storage& storage);
+  bool is_at_hand(ValueId id);
+  std::optional<double> seconds_to_rebuild(ValueId id);
+  int64_t evictable_bytes(ValueId id) const;
+  int64_t evict(ValueId id);
+  int64_t evict_any();
 
   std::recursive_mutex mutex_;
   int lock_depth_ = 0;
@@ -226,11 +255,15 @@ class Tape : public std::enable_shared_from_this<Tape> {
   std::vector<Handle*> handles_;
   std::vector<uint64_t> rounds_;  // backwards that have unpacked here and not ended
   size_t since_collect_ = 0;      // ops appended
+  size_t since_dirty_ = 0;        // events in backward
   size_t surviving_ops_ = 0;      // of the last collect(), so that collecting stays cheap
   bool dirty_ = false;            // a backward let go of values while recording is open
   bool closed_ = false;
   const bool tags_weights_;
+  demand::Work alive_work_, pending_work_;
   uint32_t replays_ = 0;
+  uint32_t pricings_ = 0;
+  int64_t clock_ = 0;  // events
   int64_t kept_bytes_ = 0;
 };
 

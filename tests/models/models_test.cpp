@@ -5,6 +5,7 @@
 #include <models/models.h>
 #include <retrace/retrace.h>
 
+#include "support/compat.h"
 #include "support/counting.h"
 #include "support/hostile.h"
 #include "support/run.h"
@@ -151,7 +152,7 @@ TEST_P(Models, CutVerticesAloneNeverCostMoreThanThePlainPeak) {
   for (const auto& policy : {recompute_all(), every(1), every(2)}) {
     const auto ours = train({policy.name(), policy});
     EXPECT_LE(ours.peak, plain.peak) << policy.name();
-    if (ours.replayed > 0) {
+    if (ours.replayed > 0 && !(kLstmIsOneOperator && model_name() == "lstm")) {
       EXPECT_LT(ours.peak, plain.peak) << policy.name();
     }
   }

@@ -61,7 +61,8 @@ std::vector<Operator> unary_operators() {
       {"tanh", 3, Effect::pure, propose_number, [](const Call& c) -> Results { return {c.in[0].tanh()}; }},
       {"sigmoid", 3, Effect::pure, propose_number, [](const Call& c) -> Results { return {c.in[0].sigmoid()}; }},
       {"relu", 3, Effect::pure, propose_real, [](const Call& c) -> Results { return {c.in[0].relu()}; }},
-      {"gelu", 2, Effect::pure, propose_real, [](const Call& c) -> Results { return {torch::gelu(c.in[0])}; }},
+      // Not the default form: LibTorch 1.13's backward of that reads beyond a gradient that is not contiguous.
+      {"gelu", 2, Effect::pure, propose_real, [](const Call& c) -> Results { return {torch::gelu(c.in[0], "tanh")}; }},
       {"silu", 1, Effect::pure, propose_real, [](const Call& c) -> Results { return {torch::silu(c.in[0])}; }},
       {"elu", 1, Effect::pure, propose_real, [](const Call& c) -> Results { return {torch::elu(c.in[0])}; }},
       {"softplus", 1, Effect::pure, propose_real, [](const Call& c) -> Results { return {torch::softplus(c.in[0])}; }},

@@ -1,0 +1,103 @@
+// Which value to let go of when memory runs short: the one with the least seconds to rebuild per byte freed and per time
+// since it was last used. A heuristic (after Dynamic Tensor Rematerialization); a plan replaces it from the second step on.
+
+#include <algorithm>
+#include <optional>
+
+#include "plan/demand.h"
+#include "tape/tape.h"
+
+namespace retrace {
+namespace {
+
+// Ancestors that are gone too must be rebuilt first. Looking at this many tells cheap from dear.
+constexpr int kMostAncestors = 128;
+// A long tape is sampled: the best of so many is good enough, and the time to look stays small.
+constexpr size_t kMostCandidates = 1024;
+
+}  // namespace
+
+bool Tape::is_at_hand(ValueId id) {
+  const Value& v = value(id);
+  return v.held || v.encoded || v.rebuilt || living_storage(id);
+}
+
+// Seconds to rebuild `id` from what would be left without it, or none if that cannot be done.
+std::optional<double> Tape::seconds_to_rebuild(ValueId id) {
+  double seconds = 0;
+  int looked = 0;
+  ++pricings_;
+  std::vector<ValueId> work{id};
+  while (!work.empty()) {
+    const ValueId at = work.back();
+    work.pop_back();
+    if (is_root(value(at))) return std::nullopt;
+    Op& producer = op(value(at).producer);
+    if (producer.priced == pricings_) continue;
+    producer.priced = pricings_;
+    seconds += producer.seconds;
+    // Beyond the limit only whether it is possible matters no more either: what is that deep has been kept so far.
+    if (++looked > kMostAncestors) continue;
+    for (const TensorArg& arg : producer.args) {
+      if (arg.shape_only) continue;
+      if (arg.value == id) return std::nullopt;
+      if (!is_at_hand(arg.value)) work.push_back(arg.value);
+    }
+  }
+  return seconds;
+}
+
+int64_t Tape::evictable_bytes(ValueId id) const {
+  const Value& v = value(id);
+  if (v.uses > 0 || v.producer == kNone) return 0;
+  if (v.rebuilt) return v.rebuilt.use_count() > 1 ? 0 : v.bytes;
+  if (!v.held || v.held_copy || v.alive == 0) return 0;
+  return v.held.use_count() > 1 ? 0 : v.bytes;
+}
+
+int64_t Tape::evict_one() {
+  ValueId best = kNone;
+  double best_score = 0;
+  const size_t stride = std::max<size_t>(1, values_.size() / kMostCandidates);
+  for (size_t i = stride == 1 ? 0 : static_cast<size_t>(clock_) % stride; i < values_.size(); i += stride) {
+    const auto id = static_cast<ValueId>(i);
+    const int64_t bytes = evictable_bytes(id);
+    if (bytes == 0) continue;
+    const std::optional<double> seconds = seconds_to_rebuild(id);
+    if (!seconds) continue;
+    const auto staleness = static_cast<double>(clock_ - values_[i].last_used + 1);
+    const double score = *seconds / (static_cast<double>(bytes) * staleness);
+    if (best != kNone && score >= best_score) continue;
+    best = id;
+    best_score = score;
+  }
+  if (best == kNone && stride > 1) return evict_any();
+  return best == kNone ? 0 : evict(best);
+}
+
+int64_t Tape::evict_any() {
+  for (size_t i = 0; i < values_.size(); ++i) {
+    const auto id = static_cast<ValueId>(i);
+    if (evictable_bytes(id) > 0 && seconds_to_rebuild(id)) return evict(id);
+  }
+  return 0;
+}
+
+int64_t Tape::evict(ValueId id) {
+  Value& v = value(id);
+  const int64_t bytes = v.bytes;
+  if (v.rebuilt) {
+    v.rebuilt = c10::Storage();
+    ceases_source<Pending>(*this, id);
+  } else {
+    v.keep = false;
+    let_go(id);
+  }
+  return bytes;
+}
+
+void Tape::evict_everything() {
+  while (evict_any() > 0) continue;
+}
+
+}  // namespace retrace

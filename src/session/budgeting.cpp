@@ -1,0 +1,173 @@
+#include "session/budgeting.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <retrace/errors.h>
+
+#include "memory/allocator.h"
+
+namespace retrace {
+namespace {
+
+// A program whose shapes never repeat must not make us remember all of them.
+constexpr size_t kMostKnown = 32;
+
+// What plain autograd does: keep what was saved.
+int64_t plain_peak(const plan::Graph& graph) {
+  plan::Choices choices(graph.values.size(), plan::Choice::rebuild);
+  for (const plan::ValueId v : graph.handles) choices[static_cast<size_t>(v)] = plan::Choice::keep;
+  return plan::Simulator(graph).run(choices).peak_bytes;
+}
+
+std::string described(const plan::Owners& owners) {
+  return "weights " + std::to_string(owners.weights) + ", gradients " + std::to_string(owners.gradients) + ", kept " +
+         std::to_string(owners.kept) + ", rebuilt " + std::to_string(owners.rebuilt) + ", other " +
+         std::to_string(owners.other);
+}
+
+}  // namespace
+
+int64_t Budgeting::budget_bytes() const {
+  if (budget_.bytes()) return std::max(*budget_.bytes(), smallest_bytes_);
+  if (!plain_peak_bytes_) return std::numeric_limits<int64_t>::max();  // the first step measures what 100 % is
+  const double bytes = *budget_.fraction() * static_cast<double>(*plain_peak_bytes_);
+  return std::max(static_cast<int64_t>(std::floor(bytes)), smallest_bytes_);
+}
+
+std::shared_ptr<Run> Budgeting::begin_step(const std::shared_ptr<Timeline>& timeline) {
+  const std::lock_guard lock(mutex_);
+  start_bytes_ = memory::live_bytes();
+  Guide guide;
+  if (!known_.empty()) guide = guide_for(known_[latest_]);
+  return std::make_shared<Run>(
+      budget_bytes(), std::move(guide), [this](size_t index, uint64_t hash) { return find_guide(index, hash); },
+      [this, weak = std::weak_ptr(timeline)] {
+        const auto open = weak.lock();
+        if (!open || budget_.is_best_effort()) return;
+        const plan::Graph graph = open->graph();
+        refuse(plan::smallest(graph), 0);
+      });
+}
+
+void Budgeting::refuse(const plan::Outcome& smallest, int64_t shift_bytes) const {
+  const int64_t bytes = smallest.peak_bytes + shift_bytes;
+  throw InfeasibleBudget("[budget] a step needs at least " + std::to_string(bytes) + " bytes and its budget is " +
+                             std::to_string(budget_bytes()) +
+                             ", so it cannot be kept. At the fullest moment of such a step: " +
+                             described(smallest.at_peak) + ". Give at least retrace::budget(" + std::to_string(bytes) +
+                             "), or retrace::budget(...).best_effort() to run with the smallest.",
+                         bytes);
+}
+
+// A plan for a known step that starts from what is live now; made if there is none that fits.
+Guide Budgeting::guide_for(Known& known) {
+  const int64_t shift = start_bytes_ - known.graph.start_bytes;
+  const bool fits = known.plan && start_bytes_ <= known.planned_start_bytes;
+  if (!fits) {
+    plan::Answer answer = plan::solve(known.graph, budget_bytes() - shift);
+    if (!answer.plan) {
+      const plan::Outcome smallest = plan::smallest(known.graph);
+      if (!budget_.is_best_effort()) refuse(smallest, shift);
+      smallest_bytes_ = std::max(smallest_bytes_, smallest.peak_bytes + shift);
+      answer = plan::solve(known.graph, smallest.peak_bytes);
+    }
+    if (!answer.plan) return {};
+    answer.plan->budget_bytes += shift;
+    answer.plan->peak_bytes += shift;
+    answer.plan->at_peak.other += shift;
+    known.plan = std::make_shared<const plan::Plan>(std::move(*answer.plan));
+    known.planned_start_bytes = start_bytes_;
+  }
+  return {known.plan, known.prefix_hashes};
+}
+
+Guide Budgeting::find_guide(size_t index, uint64_t prefix_hash) {
+  const std::lock_guard lock(mutex_);
+  for (size_t k = 0; k < known_.size(); ++k) {
+    const auto& hashes = *known_[k].prefix_hashes;
+    if (index >= hashes.size() || hashes[index] != prefix_hash) continue;
+    latest_ = k;
+    return guide_for(known_[k]);
+  }
+  return {};
+}
+
+Budgeting::Known* Budgeting::find_known(const std::vector<uint64_t>& prefix_hashes) {
+  const auto found =
+      std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return *k.prefix_hashes == prefix_hashes; });
+  return found == known_.end() ? nullptr : &*found;
+}
+
+void Budgeting::end_step(const Run& run, const Timeline& timeline) {
+  const std::lock_guard lock(mutex_);
+  if (!timeline.had_backward()) return;  // nothing was asked for: nothing to plan
+  if (!plain_peak_bytes_ && budget_.fraction()) plain_peak_bytes_ = plain_peak(timeline.graph());
+  if (run.most_wanted_bytes() > 0 && budget_.is_best_effort()) {
+    smallest_bytes_ = std::max(smallest_bytes_, plan::smallest(timeline.graph()).peak_bytes);
+  }
+  Known* known = find_known(timeline.prefix_hashes());
+  if (!known) {
+    if (known_.size() >= kMostKnown) known_.erase(known_.begin());
+    known_.push_back(
+        {timeline.graph(), std::make_shared<const std::vector<uint64_t>>(timeline.prefix_hashes()), nullptr, 0});
+    known = &known_.back();
+  } else {
+    learn(*known, run, timeline, memory::step_peak());
+  }
+  latest_ = static_cast<size_t>(known - known_.data());
+}
+
+// The plan was good if the step's peak was as predicted. If not (optimizer state was made, gradients stay from step to step),
+// the next one is made from what this step looked like. Operators' times become those of the faster step: noise only adds.
+void Budgeting::learn(Known& known, const Run& run, const Timeline& timeline, int64_t measured_peak_bytes) {
+  plan::Graph seen = timeline.graph();
+  if (seen.ops.size() == known.graph.ops.size()) {
+    for (size_t i = 0; i < seen.ops.size(); ++i) {
+      seen.ops[i].seconds = std::min(seen.ops[i].seconds, known.graph.ops[i].seconds);
+    }
+    for (size_t v = 0; v < std::min(seen.values.size(), known.graph.values.size()); ++v) {
+      if (seen.values[v].encoding.bytes == 0) seen.values[v].encoding = known.graph.values[v].encoding;
+    }
+  }
+  const bool as_predicted =
+      run.plan() && run.plan() == known.plan && run.evictions() == 0 && measured_peak_bytes <= known.plan->peak_bytes &&
+      static_cast<double>(measured_peak_bytes) >= 0.995 * static_cast<double>(known.plan->peak_bytes);
+  known.graph = std::move(seen);
+  if (!as_predicted) known.plan = nullptr;
+}
+
+std::optional<PlanSummary> Budgeting::summary() const {
+  const std::lock_guard lock(mutex_);
+  if (known_.empty() || !known_[latest_].plan) return std::nullopt;
+  const plan::Plan& plan = *known_[latest_].plan;
+  const plan::Graph& graph = known_[latest_].graph;
+  PlanSummary s;
+  s.budget_bytes = plan.budget_bytes;
+  s.peak_bytes = plan.peak_bytes;
+  s.seconds = plan.seconds;
+  s.replay_seconds = plan.replay_seconds;
+  s.bound_seconds = plan.bound_seconds;
+  s.gap = plan.gap();
+  s.strategy = plan.strategy;
+  s.planning_seconds = plan.planning_seconds;
+  std::vector<char> counted(graph.values.size());
+  for (const plan::ValueId v : graph.handles)
+    counted[static_cast<size_t>(v)] = graph.values[static_cast<size_t>(v)].producer != plan::kNone;
+  for (size_t v = 0; v < counted.size() && v < plan.choices.size(); ++v) {
+    const plan::Choice choice = plan.choices[v];
+    if (choice == plan::Choice::encode) {
+      ++s.values_encoded;
+      s.encoded_bytes += graph.values[v].encoding.bytes;
+      s.encoded_plain_bytes += graph.values[v].bytes;
+    } else if (choice == plan::Choice::keep) {
+      s.values_kept += counted[v];
+    } else {
+      s.values_rebuilt += counted[v];
+    }
+  }
+  return s;
+}
+
+}  // namespace retrace

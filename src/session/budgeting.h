@@ -1,0 +1,52 @@
+// A session's memory of its steps: what they looked like, and the plans made for them.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include <retrace/budget.h>
+#include <retrace/plan.h>
+
+#include "tape/run.h"
+#include "tape/timeline.h"
+
+namespace retrace {
+
+// Thread-safe: an open step asks while others may look.
+class Budgeting {
+ public:
+  explicit Budgeting(const Budget& budget) : budget_(budget) {}
+
+  // Throws InfeasibleBudget if an earlier step has shown that the budget cannot hold.
+  std::shared_ptr<Run> begin_step(const std::shared_ptr<Timeline>& timeline);
+  void end_step(const Run& run, const Timeline& timeline);
+
+  std::optional<PlanSummary> summary() const;
+
+ private:
+  // A step that has been seen, with the plan for it.
+  struct Known {
+    plan::Graph graph;
+    std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
+    std::shared_ptr<const plan::Plan> plan;
+    int64_t planned_start_bytes = 0;
+  };
+
+  Guide guide_for(Known& known);
+  Guide find_guide(size_t index, uint64_t prefix_hash);
+  Known* find_known(const std::vector<uint64_t>& prefix_hashes);
+  void learn(Known& known, const Run& run, const Timeline& timeline, int64_t measured_peak_bytes);
+  [[noreturn]] void refuse(const plan::Outcome& smallest, int64_t shift_bytes) const;
+  int64_t budget_bytes() const;
+
+  const Budget budget_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::vector<Known> known_;
+  size_t latest_ = 0;                        // in known_
+  std::optional<int64_t> plain_peak_bytes_;  // of the first step, for budgets in percent
+  int64_t smallest_bytes_ = 0;               // what a best effort has turned out to need
+  int64_t start_bytes_ = 0;                  // of the open step
+};
+
+}  // namespace retrace

@@ -1,0 +1,77 @@
+// One step under a budget.
+//
+// It follows a plan for as long as the step does what the planned one did, and keeps everything autograd saves after
+// that, or if there is no plan. In both cases it is asked before an allocation would break the budget, and makes the tape let
+// go of what is cheapest to rebuild for the bytes it frees and has not been used for long.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "memory/allocator.h"
+#include "plan/plan.h"
+#include "tape/tape.h"
+
+namespace retrace {
+
+// A plan, and how to tell whether a step is the one it was made for.
+struct Guide {
+  std::shared_ptr<const plan::Plan> plan;  // null: none
+  std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
+};
+
+class Run final : public memory::Governor {
+ public:
+  // `find_guide` is asked when the step turns out to differ at op `index`: for a plan of a step that began like this one.
+  using FindGuide = std::function<Guide(size_t index, uint64_t prefix_hash)>;
+  // `refuse` is asked to throw when a backward has ended and the step needed more than its budget.
+  using Refuse = std::function<void()>;
+  Run(int64_t budget_bytes, Guide guide, FindGuide find_guide, Refuse refuse);
+
+  void attach(Tape& tape) { tape_ = &tape; }
+  void meets_op(size_t index, uint64_t prefix_hash);
+
+  // Whether a plan tells what to do with values; else everything autograd saves is kept until memory runs short.
+  bool follows_plan() const { return guide_.plan != nullptr; }
+  plan::Choice choice(ValueId value) const;
+  const std::shared_ptr<const plan::Plan>& plan() const { return guide_.plan; }
+  bool diverged() const { return diverged_; }  // from the plan it began with, and no other fitted
+
+  int64_t budget_bytes() const override { return budget_bytes_; }
+  void make_room(int64_t wanted_bytes) override;
+
+  void check_budget() const;
+  int64_t evictions() const { return evictions_; }
+  int64_t most_wanted_bytes() const { return most_wanted_bytes_; }  // the most above the budget that was needed, or 0
+
+  // While one lives, a shortage in which nothing can be let go of throws OutOfRoom instead of breaking the budget.
+  class Strict {
+   public:
+    explicit Strict(Run& run) : run_(run), before_(std::exchange(run.strict_, true)) {}
+    ~Strict() { run_.strict_ = before_; }
+    Strict(const Strict&) = delete;
+    Strict& operator=(const Strict&) = delete;
+
+   private:
+    Run& run_;
+    bool before_;
+  };
+
+ private:
+  const int64_t budget_bytes_;
+  Guide guide_;
+  FindGuide find_guide_;
+  Refuse refuse_;
+  Tape* tape_ = nullptr;
+  bool diverged_ = false;
+  bool strict_ = false;
+  int64_t evictions_ = 0;
+  int64_t most_wanted_bytes_ = 0;
+};
+
+// Thrown through an operator's kernel by an allocation, and caught by replay, which then tries again with nothing held.
+struct OutOfRoom : std::exception {
+  const char* what() const noexcept override { return "out of room"; }
+};
+
+}  // namespace retrace

@@ -1,0 +1,165 @@
+#include "tape/timeline.h"
+
+#include <algorithm>
+
+namespace retrace {
+namespace {
+
+// So that a program which holds thousands of tensors does not pay for each of them at every operator.
+constexpr size_t kLooksPerEvent = 512;
+
+uint64_t mixed(uint64_t hash, uint64_t with) {
+  hash ^= with + 0x9E3779B97F4A7C15u + (hash << 6) + (hash >> 2);
+  return hash * 0xFF51AFD7ED558CCDu;
+}
+
+// Not std::hash: signatures are written to files.
+uint64_t hash_of(const std::string& text) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+  return hash;
+}
+
+}  // namespace
+
+Timeline::Timeline() {
+  window_ = memory::next_window();
+  const memory::Bytes live = memory::live();
+  graph_.start_bytes = live.total();
+  graph_.weight_bytes = live[memory::Owner::weights];
+}
+
+void Timeline::close_window() {
+  window_ = memory::next_window();
+  if (!graph_.events.empty()) {
+    plan::Event& last = graph_.events.back();
+    last.other_peak = std::max(last.other_peak, window_.peak);
+  }
+}
+
+void Timeline::add_event(plan::EventKind kind, int32_t id) {
+  close_window();
+  graph_.events.push_back({kind, id, window_.now, window_.now, window_.gradients});
+}
+
+// What only the tape refers to any more, the program has let go of.
+void Timeline::note_releases(Tape& tape) {
+  size_t looks = 0;
+  for (size_t i = in_program_.size(); i-- > 0 && looks < kLooksPerEvent; ++looks) {
+    const StorageRecord& record = tape.storage(in_program_[i]);
+    const Value& v = tape.value(record.current);
+    if (static_cast<int64_t>(record.pin.use_count()) > v.holders) continue;
+    describe(tape, record.current);
+    add_event(plan::EventKind::release, record.current);
+    in_program_[i] = in_program_.back();
+    in_program_.pop_back();
+  }
+}
+
+void Timeline::describe(Tape& tape, ValueId id) {
+  const auto at = static_cast<size_t>(id);
+  if (at >= known_.size()) {
+    known_.resize(at + 1);
+    graph_.values.resize(at + 1);
+  }
+  if (std::exchange(known_[at], 1)) return;
+  const Value& v = tape.value(id);
+  plan::Value& described = graph_.values[at];
+  described.bytes = v.bytes;
+  described.storage = v.storage;
+  described.foreign = v.foreign;
+}
+
+void Timeline::op_begins(Tape& tape) {
+  note_releases(tape);
+  close_window();
+  op_window_ = window_;
+}
+
+void Timeline::op_ran() { working_bytes_ = std::max<int64_t>(memory::next_window().peak - op_window_.now, 0); }
+
+void Timeline::op_made_nothing() {
+  if (!graph_.events.empty()) {
+    int64_t& peak = graph_.events.back().other_peak;
+    peak = std::max(peak, op_window_.now + working_bytes_);
+  }
+}
+
+void Timeline::op_made(Tape& tape, const Op& op, bool replayable) {
+  const auto id = static_cast<plan::OpId>(graph_.ops.size());
+  plan::Op& recorded = graph_.ops.emplace_back();
+  recorded.name = op.name();
+  recorded.seconds = op.seconds;
+  recorded.working_bytes = working_bytes_;
+  for (const TensorArg& arg : op.args) {
+    describe(tape, arg.value);
+    recorded.args.push_back({arg.value, arg.becomes, arg.shape_only});
+    if (arg.becomes == kNone) continue;
+    describe(tape, arg.becomes);
+    graph_.values[static_cast<size_t>(arg.becomes)].producer = replayable ? id : plan::kNone;
+  }
+  for (const FreshOutput& output : op.fresh) {
+    describe(tape, output.value);
+    recorded.fresh.push_back(output.value);
+    graph_.values[static_cast<size_t>(output.value)].producer = replayable ? id : plan::kNone;
+    in_program_.push_back(tape.value(output.value).storage);
+  }
+  window_ = memory::next_window();
+  graph_.events.push_back({plan::EventKind::op, id, op_window_.now, window_.now, op_window_.gradients});
+}
+
+int32_t Timeline::saved(Tape& tape, ValueId value) {
+  describe(tape, value);
+  const auto handle = static_cast<plan::HandleId>(graph_.handles.size());
+  graph_.handles.push_back(value);
+  add_event(plan::EventKind::save, handle);
+  return handle;
+}
+
+void Timeline::unpack_begins(Tape& tape, int32_t handle) {
+  note_releases(tape);
+  had_backward_ = true;
+  add_event(plan::EventKind::unpack, handle);
+}
+
+void Timeline::unpack_ended() { window_ = memory::next_window(); }
+
+void Timeline::dropped(Tape& tape, int32_t handle) {
+  note_releases(tape);
+  add_event(plan::EventKind::drop, handle);
+}
+
+void Timeline::became_root(ValueId value) {
+  const auto at = static_cast<size_t>(value);
+  if (at < graph_.values.size()) graph_.values[at].producer = plan::kNone;
+}
+
+bool Timeline::looked_for_encoding(ValueId value) {
+  const auto at = static_cast<size_t>(value);
+  if (at >= looked_for_encoding_.size()) looked_for_encoding_.resize(at + 1);
+  return std::exchange(looked_for_encoding_[at], 1) != 0;
+}
+
+void Timeline::can_be_encoded(ValueId value, const plan::Encoding& encoding) {
+  graph_.values[static_cast<size_t>(value)].encoding = encoding;
+}
+
+void Timeline::end(Tape& tape, double seconds) {
+  if (std::exchange(ended_, true)) return;
+  note_releases(tape);
+  add_event(plan::EventKind::end, 0);
+  graph_.seconds = seconds;
+  graph_.weight_bytes = std::max(graph_.weight_bytes, memory::live()[memory::Owner::weights]);
+  graph_.signature = prefix_hashes_.empty() ? 0 : prefix_hashes_.back();
+}
+
+uint64_t Timeline::add_hash(const Op& op, const std::vector<int64_t>& result_bytes) {
+  uint64_t hash = prefix_hashes_.empty() ? 1 : prefix_hashes_.back();
+  hash = mixed(hash, hash_of(op.traits->name.name));
+  for (const TensorArg& arg : op.args) hash = mixed(hash, static_cast<uint64_t>(arg.value));
+  for (const int64_t bytes : result_bytes) hash = mixed(hash, static_cast<uint64_t>(bytes));
+  prefix_hashes_.push_back(hash);
+  return hash;
+}
+
+}  // namespace retrace

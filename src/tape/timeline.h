@@ -1,0 +1,60 @@
+// The step as the planner will see it, written down while it happens (see src/plan/graph.h).
+//
+// Value ids are the tape's own. All functions are called with the tape locked.
+#pragma once
+
+#include "memory/allocator.h"
+#include "plan/graph.h"
+#include "tape/tape.h"
+
+namespace retrace {
+
+class Timeline {
+ public:
+  Timeline();
+
+  // An operator is about to run; it ran (before its results count as on the tape); what it made is on the tape. One that
+  // only made a view ends with op_made_nothing().
+  void op_begins(Tape& tape);
+  void op_ran();
+  void op_made_nothing();
+  void op_made(Tape& tape, const Op& op, bool replayable);
+
+  int32_t saved(Tape& tape, ValueId value);  // gives the handle's id
+  void unpack_begins(Tape& tape, int32_t handle);
+  void unpack_ended();
+  void dropped(Tape& tape, int32_t handle);
+
+  void became_root(ValueId value);
+  void can_be_encoded(ValueId value, const plan::Encoding& encoding);
+  bool looked_for_encoding(ValueId value);  // false the first time
+
+  void end(Tape& tape, double seconds);  // nothing is written down after this
+  bool ended() const { return ended_; }
+  bool had_backward() const { return had_backward_; }
+
+  // Of operators and sizes so far, one entry per operator: equal as long as two steps do the same.
+  const std::vector<uint64_t>& prefix_hashes() const { return prefix_hashes_; }
+  uint64_t add_hash(const Op& op, const std::vector<int64_t>& result_bytes);
+
+  plan::Graph graph() const { return graph_; }
+
+ private:
+  void add_event(plan::EventKind kind, int32_t id);
+  void close_window();
+  void note_releases(Tape& tape);
+  void describe(Tape& tape, ValueId value);
+
+  plan::Graph graph_;
+  memory::OtherBytes window_;          // as the latest one began
+  memory::OtherBytes op_window_;       // as the running op began
+  int64_t working_bytes_ = 0;          // of the running op
+  std::vector<StorageId> in_program_;  // storages the program still refers to
+  std::vector<char> known_;            // by value
+  std::vector<uint64_t> prefix_hashes_;
+  std::vector<char> looked_for_encoding_;
+  bool had_backward_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace retrace
