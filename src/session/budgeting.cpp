@@ -64,7 +64,7 @@ void Budgeting::refuse(const plan::Outcome& smallest, int64_t shift_bytes) const
 // A plan for a known step that starts from what is live now; made if there is none that fits.
 Guide Budgeting::guide_for(Known& known) {
   const int64_t shift = start_bytes_ - known.graph.start_bytes;
-  const bool fits = known.plan && start_bytes_ <= known.planned_start_bytes;
+  const bool fits = known.plan && !known.stale && start_bytes_ <= known.planned_start_bytes;
   if (!fits) {
     plan::Answer answer = plan::solve(known.graph, budget_bytes() - shift);
     if (!answer.plan) {
@@ -79,6 +79,7 @@ Guide Budgeting::guide_for(Known& known) {
     answer.plan->at_peak.other += shift;
     known.plan = std::make_shared<const plan::Plan>(std::move(*answer.plan));
     known.planned_start_bytes = start_bytes_;
+    known.stale = false;
   }
   return {known.plan, known.prefix_hashes};
 }
@@ -110,8 +111,8 @@ void Budgeting::end_step(const Run& run, const Timeline& timeline) {
   Known* known = find_known(timeline.prefix_hashes());
   if (!known) {
     if (known_.size() >= kMostKnown) known_.erase(known_.begin());
-    known_.push_back(
-        {timeline.graph(), std::make_shared<const std::vector<uint64_t>>(timeline.prefix_hashes()), nullptr, 0});
+    known_.push_back({timeline.graph(), std::make_shared<const std::vector<uint64_t>>(timeline.prefix_hashes()),
+                      nullptr, 0, false, false});
     known = &known_.back();
   } else {
     learn(*known, run, timeline, memory::step_peak());
@@ -134,8 +135,12 @@ void Budgeting::learn(Known& known, const Run& run, const Timeline& timeline, in
   const bool as_predicted =
       run.plan() && run.plan() == known.plan && run.evictions() == 0 && measured_peak_bytes <= known.plan->peak_bytes &&
       static_cast<double>(measured_peak_bytes) >= 0.995 * static_cast<double>(known.plan->peak_bytes);
+  if (known.timed) seen.seconds = std::min(seen.seconds, known.graph.seconds);
   known.graph = std::move(seen);
-  if (!as_predicted) known.plan = nullptr;
+  // The first step verifies, looks for encodings and evicts; times without that come with the first that follows a plan,
+  // and are worth one plan more.
+  known.stale = !as_predicted || !known.timed;
+  known.timed |= as_predicted;
 }
 
 std::optional<PlanSummary> Budgeting::summary() const {

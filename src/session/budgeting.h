@@ -31,6 +31,8 @@ class Budgeting {
     std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
     std::shared_ptr<const plan::Plan> plan;
     int64_t planned_start_bytes = 0;
+    bool stale = false;  // the plan: the next step needs another
+    bool timed = false;  // by a step that did nothing but follow its plan
   };
 
   Guide guide_for(Known& known);

@@ -30,6 +30,7 @@ Policies:
   selective          keep matrix products and convolutions
   selective:OP,OP    keep the results of these operators
   sequential:N       checkpoint_sequential with N segments
+  budget:B           the fastest plan found within B bytes of live tensors, weights included: 270MiB, 40%
 
 Each policy first runs once from the same weights and seed as the plain run, and its loss, gradients and buffers are
 compared bit for bit; where they differ no time is printed and the exit code is 1. Then the policies take turns, N
@@ -44,11 +45,14 @@ Examples:
   retrace bench gpt
   retrace bench unet --policy every:2 selective --steps 9
   retrace bench resnet50 --policy selective:aten::convolution,aten::mm --json
+  retrace bench gpt --budget 60% 160MiB
+  retrace bench gpt --budget sweep:12       from the smallest feasible budget to the plain peak
   retrace bench region)";
 
 struct Options {
   std::string model;
   std::vector<std::string> policies;
+  std::vector<std::string> budgets;
   int64_t steps = 7;
   std::string size = "bench";
   bool json = false;
@@ -101,6 +105,23 @@ nlohmann::ordered_json to_json(const std::string& model, const Measurement& seen
   row["ops_replayed"] = seen.ops_replayed;
   row["replay_seconds"] = timed ? nlohmann::ordered_json(median(seen.replay_seconds)) : nlohmann::ordered_json();
   row["gradients_identical"] = timed;
+  if (seen.budget_bytes) {
+    row["budget_bytes"] = *seen.budget_bytes;
+    row["first_step_peak_bytes"] = seen.first_step_peak_bytes;
+  }
+  if (seen.plan) {
+    row["predicted_peak_bytes"] = seen.plan->peak_bytes;
+    row["predicted_seconds"] = seen.plan->seconds;
+    row["bound_seconds"] = seen.plan->bound_seconds;
+    row["gap"] = seen.plan->gap;
+    row["values_kept"] = seen.plan->values_kept;
+    row["values_encoded"] = seen.plan->values_encoded;
+    row["values_rebuilt"] = seen.plan->values_rebuilt;
+    row["encoded_bytes"] = seen.plan->encoded_bytes;
+    row["encoded_plain_bytes"] = seen.plan->encoded_plain_bytes;
+    row["strategy"] = seen.plan->strategy;
+    row["planning_seconds"] = seen.plan->planning_seconds;
+  }
   return row;
 }
 
@@ -120,6 +141,26 @@ std::vector<std::string> to_cells(const Measurement& seen) {
           timed ? "yes" : "NO"};
 }
 
+// What the plans foretold, beside what came.
+void print_plans(const std::vector<Measurement>& measurements) {
+  using report::fixed, report::human_bytes, report::human_seconds;
+  report::Table table({"plan", "budget", "first step", "peak", "predicted", "time", "predicted", "gap", "kept",
+                       "encoded", "rebuilt", "planning"});
+  bool any = false;
+  for (const Measurement& seen : measurements) {
+    if (!seen.plan || !seen.budget_bytes) continue;
+    any = true;
+    const PlanSummary& plan = *seen.plan;
+    table.add_row({seen.policy, human_bytes(*seen.budget_bytes), human_bytes(seen.first_step_peak_bytes),
+                   human_bytes(seen.peak_bytes), human_bytes(plan.peak_bytes),
+                   seen.gradients_identical() ? human_seconds(median(seen.seconds)) : "-", human_seconds(plan.seconds),
+                   fixed(100 * plan.gap, 2) + " %", std::to_string(plan.values_kept),
+                   std::to_string(plan.values_encoded), std::to_string(plan.values_rebuilt),
+                   human_seconds(plan.planning_seconds)});
+  }
+  if (any) std::cout << "\n" << table.str();
+}
+
 void print(const Options& options, const std::vector<Measurement>& measurements) {
   if (options.json) {
     auto rows = nlohmann::ordered_json::array();
@@ -131,6 +172,20 @@ void print(const Options& options, const std::vector<Measurement>& measurements)
                        "replay", "identical"});
   for (const Measurement& seen : measurements) table.add_row(to_cells(seen));
   std::cout << table.str();
+  print_plans(measurements);
+}
+
+std::vector<std::string> all_policies(const Options& options, const models::Model& model) {
+  std::vector<std::string> policies = options.policies;
+  for (const std::string& asked : options.budgets) {
+    if (asked.rfind("sweep:", 0) == 0) {
+      const auto sweep = sweep_of_budgets(model, count_of("--budget " + asked, "sweep", asked.substr(6)));
+      policies.insert(policies.end(), sweep.begin(), sweep.end());
+    } else {
+      policies.push_back("budget:" + asked);
+    }
+  }
+  return policies.empty() ? default_policies(model) : policies;
 }
 
 int run(const Options& options) {
@@ -139,15 +194,15 @@ int run(const Options& options) {
   warn_of_reference_blas();
   at::set_num_threads(1);
   const models::Model model = models::make_model(options.model, size);
-  const auto measurements =
-      compare(model, options.policies.empty() ? default_policies(model) : options.policies, options.steps);
+  const auto measurements = compare(model, all_policies(options, model), options.steps);
   print(options, measurements);
   int code = kOk;
   for (const Measurement& seen : measurements) {
     if (seen.gradients_identical()) continue;
-    std::cerr << "retrace: [bench] " << options.model << ", policy " << seen.policy << ": " << seen.difference
-              << ". No time is printed for it. This is a bug of Retrace or an operator that does not compute the same "
-                 "thing twice; please report it with this line.\n";
+    std::cerr
+        << "retrace: [bench] " << options.model << ", policy " << seen.policy << ": " << seen.difference
+        << ". No time is printed for it. Unless it is an infeasible budget, this is a bug of Retrace or an operator "
+           "that does not compute the same thing twice; please report it with this line.\n";
     code = kFailed;
   }
   return code;
@@ -161,6 +216,7 @@ void add_bench(CLI::App& program, int& exit_code) {
   const auto options = std::make_shared<Options>();
   bench->add_option("MODEL", options->model, join(models::names()) + "; or region (see below)");
   bench->add_option("--policy", options->policies, "One or more policies; default: a selection of all kinds");
+  bench->add_option("--budget", options->budgets, "One or more budgets: 270MiB, 40%, sweep:12");
   bench->add_option("--steps", options->steps, "Rounds to time")->capture_default_str();
   bench->add_option("--size", options->size, "bench, or test: the same model in miniature")->capture_default_str();
   bench->add_flag("--json", options->json, "An array of one object per policy; bytes and seconds");

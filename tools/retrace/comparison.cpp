@@ -98,6 +98,34 @@ void time_rounds(const models::Model& model, std::vector<Contender*>& contenders
   }
 }
 
+// A session under a budget makes a plan in its second step and a better timed one in its third. Their bytes count.
+void settle(const models::Model& model, const std::vector<Contender*>& contenders) {
+  for (Contender* contender : contenders) {
+    if (!contender->runner.session() || !contender->runner.session()->policy().name().starts_with("budget:")) continue;
+    for (int i = 0; i < 2; ++i) measure(model, *contender);
+    contender->seen.seconds.clear();
+    contender->seen.replay_seconds.clear();
+  }
+}
+
+// A budget that was not kept is a failure like a wrong gradient.
+void judge_budget(Contender& contender) {
+  const Session* const session = contender.runner.session();
+  if (!session) return;
+  Measurement& seen = contender.seen;
+  seen.plan = session->plan();
+  seen.budget_bytes = contender.runner.budget_bytes();
+  if (!seen.budget_bytes && seen.plan) seen.budget_bytes = seen.plan->budget_bytes;
+  if (!seen.budget_bytes) return;
+  // Of a budget in percent the first step measures what that is.
+  const bool first_counts = contender.runner.budget_bytes().has_value();
+  const int64_t peak = std::max(seen.peak_bytes, first_counts ? seen.first_step_peak_bytes : 0);
+  if (peak > *seen.budget_bytes) {
+    seen.difference =
+        "its peak of " + std::to_string(peak) + " bytes was above its budget of " + std::to_string(*seen.budget_bytes);
+  }
+}
+
 std::vector<Contender> make_contenders(const models::Model& model, const std::vector<std::string>& policies) {
   std::vector<std::string> names = {"plain"};
   for (const std::string& policy : policies) {
@@ -131,10 +159,14 @@ std::vector<Measurement> compare(const models::Model& model, const std::vector<s
   }
   // What verifying held in the check is no part of the figures.
   for (Contender* contender : sound) {
+    const int64_t first_step_peak_bytes = contender->seen.peak_bytes;
     contender->seen = Measurement();
     contender->seen.policy = contender->runner.name();
+    contender->seen.first_step_peak_bytes = first_step_peak_bytes;
   }
+  settle(model, sound);
   time_rounds(model, sound, rounds, progress);
+  for (Contender* contender : sound) judge_budget(*contender);
   std::vector<Measurement> measurements;
   for (Contender& contender : contenders) measurements.push_back(std::move(contender.seen));
   return measurements;

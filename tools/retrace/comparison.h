@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include <retrace/plan.h>
 
 #include "models/models.h"
 
@@ -21,6 +24,9 @@ struct Measurement {
   int64_t ops_recorded = 0;
   int64_t ops_replayed = 0;
   std::vector<double> replay_seconds;  // one per round
+  std::optional<int64_t> budget_bytes;
+  int64_t first_step_peak_bytes = 0;  // of the step before the rounds, which has no plan yet
+  std::optional<PlanSummary> plan;    // under a budget, after the last round
 
   bool gradients_identical() const { return difference.empty(); }
 };

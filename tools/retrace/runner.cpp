@@ -4,6 +4,7 @@
 #include <charconv>
 #include <sstream>
 
+#include <retrace/errors.h>
 #include <retrace/memory.h>
 #include <retrace/sequential.h>
 
@@ -15,15 +16,18 @@ namespace retrace::cli {
 namespace {
 
 const std::vector<std::string> kPolicies = {"plain",     "keep_all",        "recompute_all", "every:N",
-                                            "selective", "selective:OP,OP", "sequential:N"};
+                                            "selective", "selective:OP,OP", "sequential:N",  "budget:B"};
 
 [[noreturn]] void unknown(const std::string& name, const std::string& stem) {
-  const auto hint = did_you_mean(stem, {"plain", "keep_all", "recompute_all", "every", "selective", "sequential"});
+  const auto hint =
+      did_you_mean(stem, {"plain", "keep_all", "recompute_all", "every", "selective", "sequential", "budget"});
   throw BadInput("[bench] no policy is called '" + name + "', nothing was run" + hint + " The policies are " +
                  join(kPolicies) + ".");
 }
 
-int64_t count(const std::string& policy, const std::string& stem, const std::string& digits) {
+}  // namespace
+
+int64_t count_of(const std::string& policy, const std::string& stem, const std::string& digits) {
   int64_t value = 0;
   const char* const end = digits.data() + digits.size();
   const auto parsed = std::from_chars(digits.data(), end, value);
@@ -33,6 +37,8 @@ int64_t count(const std::string& policy, const std::string& stem, const std::str
   }
   return value;
 }
+
+namespace {
 
 std::vector<std::string> operators(const std::string& policy, const std::string& list) {
   std::vector<std::string> names;
@@ -64,12 +70,16 @@ Runner::Runner(const std::string& policy, const models::Model& model) : name_(po
   const bool has_argument = colon != std::string::npos;
   const std::string argument = has_argument ? policy.substr(colon + 1) : "";
   if (stem == "sequential") {
-    segments_ = count(policy, stem, argument);
+    segments_ = count_of(policy, stem, argument);
     check_segments(policy, segments_, model);
   } else if (stem == "every") {
-    session_.emplace(every(count(policy, stem, argument)));
+    session_.emplace(every(count_of(policy, stem, argument)));
   } else if (stem == "selective") {
     session_.emplace(has_argument ? selective(operators(policy, argument)) : selective());
+  } else if (stem == "budget") {
+    const Budget asked = budget(argument);
+    budget_bytes_ = asked.bytes();
+    session_.emplace(asked);
   } else if (policy == "keep_all") {
     session_.emplace(keep_all());
   } else if (policy == "recompute_all") {
@@ -100,6 +110,30 @@ StepResult Runner::pass(const models::Model& model) const {
   loss.backward();
   if (input.requires_grad()) result.input_gradient = input.grad();
   return result;
+}
+
+std::vector<std::string> sweep_of_budgets(const models::Model& model, int64_t count) {
+  const auto drop_gradients = [&] {
+    for (const at::Tensor& parameter : model.parameters) parameter.mutable_grad().reset();
+  };
+  drop_gradients();
+  memory::reset_peak();
+  Runner("plain", model).step(model);
+  const int64_t largest = memory::peak_bytes();
+  drop_gradients();
+  int64_t smallest = largest;
+  try {
+    Runner("budget:1", model).step(model);
+  } catch (const InfeasibleBudget& refusal) {
+    smallest = refusal.smallest_bytes;
+  }
+  drop_gradients();
+  std::vector<std::string> policies;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t bytes = count == 1 ? smallest : smallest + (largest - smallest) * i / (count - 1);
+    policies.push_back("budget:" + std::to_string(bytes));
+  }
+  return policies;
 }
 
 std::vector<std::string> default_policies(const models::Model& model) {

@@ -21,13 +21,16 @@ struct StepResult {
 };
 
 // Policies by the names the command line takes: plain, keep_all, recompute_all, every:N, selective,
-// selective:OP,OP..., sequential:N.
+// selective:OP,OP..., sequential:N, budget:B.
 class Runner {
  public:
   // Throws BadInput or UsageError, with what to do, if the name means nothing or does not fit the model.
   Runner(const std::string& policy, const models::Model& model);
 
   const std::string& name() const { return name_; }
+
+  const Session* session() const { return session_ ? &*session_ : nullptr; }
+  std::optional<int64_t> budget_bytes() const { return budget_bytes_; }  // if it has a budget, and in bytes
 
   // Forward and backward. The first step of a Session verifies what it rebuilds; later ones, which are timed, do not.
   StepResult step(const models::Model& model);
@@ -38,7 +41,14 @@ class Runner {
   std::string name_;
   int64_t segments_ = 0;  // 0: not sequential
   std::optional<Session> session_;
+  std::optional<int64_t> budget_bytes_;
 };
+
+// The number in `policy` after `stem`. Throws BadInput unless it is 1 or more.
+int64_t count_of(const std::string& policy, const std::string& stem, const std::string& digits);
+
+// `count` budgets in bytes, spread evenly from the smallest that this model can be trained in to the plain peak. Runs two steps.
+std::vector<std::string> sweep_of_budgets(const models::Model& model, int64_t count);
 
 // What `bench` compares when it is not told.
 std::vector<std::string> default_policies(const models::Model& model);
