@@ -38,7 +38,8 @@ int64_t Budgeting::budget_bytes() const {
 
 std::shared_ptr<Run> Budgeting::begin_step(const std::shared_ptr<Timeline>& timeline) {
   const std::lock_guard lock(mutex_);
-  start_bytes_ = memory::live_bytes();
+  const memory::Bytes live = memory::live();
+  start_bytes_ = live.total() - live[memory::Owner::gradients];
   Guide guide;
   if (!known_.empty()) guide = guide_for(known_[latest_]);
   return std::make_shared<Run>(
@@ -63,7 +64,7 @@ void Budgeting::refuse(const plan::Outcome& smallest, int64_t shift_bytes) const
 
 // A plan for a known step that starts from what is live now; made if there is none that fits.
 Guide Budgeting::guide_for(Known& known) {
-  const int64_t shift = start_bytes_ - known.graph.start_bytes;
+  const int64_t shift = start_bytes_ - known.start_bytes;
   const bool fits = known.plan && !known.stale && start_bytes_ <= known.planned_start_bytes;
   if (!fits) {
     plan::Answer answer = plan::solve(known.graph, budget_bytes() - shift);
@@ -112,7 +113,7 @@ void Budgeting::end_step(const Run& run, const Timeline& timeline) {
   if (!known) {
     if (known_.size() >= kMostKnown) known_.erase(known_.begin());
     known_.push_back({timeline.graph(), std::make_shared<const std::vector<uint64_t>>(timeline.prefix_hashes()),
-                      nullptr, 0, false, false});
+                      nullptr, start_bytes_, 0, false, false});
     known = &known_.back();
   } else {
     learn(*known, run, timeline, memory::step_peak());
@@ -137,6 +138,7 @@ void Budgeting::learn(Known& known, const Run& run, const Timeline& timeline, in
       static_cast<double>(measured_peak_bytes) >= 0.995 * static_cast<double>(known.plan->peak_bytes);
   if (known.timed) seen.seconds = std::min(seen.seconds, known.graph.seconds);
   known.graph = std::move(seen);
+  known.start_bytes = start_bytes_;
   // The first step verifies, looks for encodings and evicts; times without that come with the first that follows a plan,
   // and are worth one plan more.
   known.stale = !as_predicted || !known.timed;

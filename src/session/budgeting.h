@@ -30,9 +30,10 @@ class Budgeting {
     plan::Graph graph;
     std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
     std::shared_ptr<const plan::Plan> plan;
-    int64_t planned_start_bytes = 0;
-    bool stale = false;  // the plan: the next step needs another
-    bool timed = false;  // by a step that did nothing but follow its plan
+    int64_t start_bytes = 0;          // of the step in `graph`
+    int64_t planned_start_bytes = 0;  // of the step the plan was made for
+    bool stale = false;               // the plan: the next step needs another
+    bool timed = false;               // by a step that did nothing but follow its plan
   };
 
   Guide guide_for(Known& known);
@@ -48,7 +49,9 @@ class Budgeting {
   size_t latest_ = 0;                        // in known_
   std::optional<int64_t> plain_peak_bytes_;  // of the first step, for budgets in percent
   int64_t smallest_bytes_ = 0;               // what a best effort has turned out to need
-  int64_t start_bytes_ = 0;                  // of the open step
+  // Of the open step. Without gradients: those of the step before are as a rule the first thing a step lets go of, and if
+  // not, the next plan is made from a step that kept them.
+  int64_t start_bytes_ = 0;
 };
 
 }  // namespace retrace
