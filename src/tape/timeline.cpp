@@ -66,8 +66,17 @@ void Timeline::describe(Tape& tape, ValueId id) {
   const Value& v = tape.value(id);
   plan::Value& described = graph_.values[at];
   described.bytes = v.bytes;
-  described.storage = v.storage;
+  described.storage = number_of(v.storage);
   described.foreign = v.foreign;
+}
+
+// The tape also numbers storages that hold no value of their own (what an unpack gave out); the graph has no more
+// storages than values.
+int32_t Timeline::number_of(StorageId storage) {
+  const auto at = static_cast<size_t>(storage);
+  if (at >= storage_numbers_.size()) storage_numbers_.resize(at + 1, plan::kNone);
+  if (storage_numbers_[at] == plan::kNone) storage_numbers_[at] = storages_++;
+  return storage_numbers_[at];
 }
 
 void Timeline::op_begins(Tape& tape) {

@@ -44,13 +44,16 @@ class Timeline {
   void close_window();
   void note_releases(Tape& tape);
   void describe(Tape& tape, ValueId value);
+  int32_t number_of(StorageId storage);
 
   plan::Graph graph_;
-  memory::OtherBytes window_;          // as the latest one began
-  memory::OtherBytes op_window_;       // as the running op began
-  int64_t working_bytes_ = 0;          // of the running op
-  std::vector<StorageId> in_program_;  // storages the program still refers to
-  std::vector<char> known_;            // by value
+  memory::OtherBytes window_;             // as the latest one began
+  memory::OtherBytes op_window_;          // as the running op began
+  int64_t working_bytes_ = 0;             // of the running op
+  std::vector<StorageId> in_program_;     // storages the program still refers to
+  std::vector<char> known_;               // by value
+  std::vector<int32_t> storage_numbers_;  // in the graph, by the tape's storage
+  int32_t storages_ = 0;                  // of the graph
   std::vector<uint64_t> prefix_hashes_;
   std::vector<char> looked_for_encoding_;
   bool had_backward_ = false;
