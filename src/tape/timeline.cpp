@@ -162,6 +162,13 @@ void Timeline::end(Tape& tape, double seconds) {
   graph_.signature = prefix_hashes_.empty() ? 0 : prefix_hashes_.back();
 }
 
+// Weights are known as such when an operator has read them, so while the step is open more may have been seen.
+plan::Graph Timeline::graph() const {
+  plan::Graph graph = graph_;
+  if (!ended_) graph.weight_bytes = std::max(graph.weight_bytes, memory::live()[memory::Owner::weights]);
+  return graph;
+}
+
 uint64_t Timeline::add_hash(const Op& op, const std::vector<int64_t>& result_bytes) {
   uint64_t hash = prefix_hashes_.empty() ? 1 : prefix_hashes_.back();
   hash = mixed(hash, hash_of(op.traits->name.name));

@@ -37,7 +37,7 @@ class Timeline {
   const std::vector<uint64_t>& prefix_hashes() const { return prefix_hashes_; }
   uint64_t add_hash(const Op& op, const std::vector<int64_t>& result_bytes);
 
-  plan::Graph graph() const { return graph_; }
+  plan::Graph graph() const;
 
  private:
   void add_event(plan::EventKind kind, int32_t id);
