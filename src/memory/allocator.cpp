@@ -207,6 +207,14 @@ void track(const c10::Storage& storage) {
   c.tracked += header->bytes;
 }
 
+void untrack(const c10::Storage& storage) {
+  Header* const header = header_of(storage);
+  if (!header) return;
+  Counter& c = counter();
+  const std::lock_guard lock(c.mutex);
+  if (std::exchange(header->tracked, false)) c.tracked -= header->bytes;
+}
+
 OtherBytes next_window() {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);

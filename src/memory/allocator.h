@@ -37,8 +37,9 @@ void watch_leaf(const at::Tensor& leaf);
 
 // -- What a step's timeline needs --
 
-// From now until it is freed, a block counts as on the tape: its bytes are a plan's to move.
+// From now until untracked or freed, a block counts as on the tape: its bytes are a plan's to move.
 void track(const c10::Storage& storage);
+void untrack(const c10::Storage& storage);
 
 // The bytes that are not on the tape.
 struct OtherBytes {

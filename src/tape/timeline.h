@@ -45,6 +45,7 @@ class Timeline {
   void note_releases(Tape& tape);
   void describe(Tape& tape, ValueId value);
   int32_t number_of(StorageId storage);
+  void untrack(Tape& tape) const;
 
   plan::Graph graph_;
   memory::OtherBytes window_;             // as the latest one began
