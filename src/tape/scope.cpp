@@ -59,8 +59,9 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options) {
   const bool segments = options.session && use.rebuild_in_segments;
   std::optional<CutTracker> cuts;
   if (use.keep_period > 0 || segments) cuts.emplace(use.keep_period, account);
+  const bool may_drop = rules.may_drop() || tape->run;  // a budget governs what is inside its step, keep_all() too
   auto scope = std::shared_ptr<Scope>(
-      new Scope{tape, options.policy, rules.may_drop(), options.verify, account, std::move(cuts), segments});
+      new Scope{tape, options.policy, may_drop, options.verify, account, std::move(cuts), segments});
   {
     const Tape::Lock lock(*tape);
     if (outermost) {
