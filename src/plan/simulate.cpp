@@ -189,7 +189,8 @@ class Simulator::State {
     }
     const int32_t buffer = free_buffers_.back();
     free_buffers_.pop_back();
-    buffers_[static_cast<size_t>(buffer)] = {value(id).bytes, 0, id, true};
+    // Also of what came from outside: a copy of a BatchNorm's statistics is ours.
+    buffers_[static_cast<size_t>(buffer)] = {graph_.values[static_cast<size_t>(id)].bytes, 0, id, true};
     reference(buffer);
     return buffer;
   }

@@ -78,14 +78,15 @@ int64_t Tape::evict_one() {
 int64_t Tape::evict_any() {
   for (size_t i = 0; i < values_.size(); ++i) {
     const auto id = static_cast<ValueId>(i);
-    if (evictable_bytes(id) > 0 && seconds_to_rebuild(id)) return evict(id);
+    if (const int64_t bytes = evict(id)) return bytes;
   }
   return 0;
 }
 
 int64_t Tape::evict(ValueId id) {
   Value& v = value(id);
-  const int64_t bytes = v.bytes;
+  const int64_t bytes = evictable_bytes(id);
+  if (bytes == 0 || !seconds_to_rebuild(id)) return 0;
   if (v.rebuilt) {
     v.rebuilt = c10::Storage();
     ceases_source<Pending>(*this, id);
@@ -94,10 +95,6 @@ int64_t Tape::evict(ValueId id) {
     let_go(id);
   }
   return bytes;
-}
-
-void Tape::evict_everything() {
-  while (evict_any() > 0) continue;
 }
 
 }  // namespace retrace

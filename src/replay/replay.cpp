@@ -84,16 +84,28 @@ c10::Storage Replay::materialize(ValueId target) {
   const at::NoGradGuard no_grad;
   const memory::OwnerScope owner(memory::Owner::rebuilt);
   if (!tape_.run) return attempt(target);
-  try {
-    const Run::Strict strict(*tape_.run);
-    return attempt(target);
-  } catch (const OutOfRoom&) {
-    // What was held at the beginning, to be read only later, took the room. With nothing held each value is there only
-    // from when it is made until it is read.
-    spartan_ = true;
-    tape_.evict_everything();
-    return attempt(target);
+  do {
+    try {
+      const Run::Strict strict(*tape_.run);
+      return attempt(target);
+    } catch (const OutOfRoom&) {
+    }
+  } while (give_up_waiting());
+  return attempt(target);
+}
+
+// What was there from the beginning, to be read only after the op that ran out of room, took the room. Without it the next
+// attempt begins further back, and has it only when its turn comes; in the end from the roots. False if nothing waited.
+bool Replay::give_up_waiting() {
+  bool gave_up = false;
+  for (size_t i = progress_ + 1; i < order_.size(); ++i) {
+    const Op* const op = tape_.find_op(order_[i]);
+    if (!op) continue;
+    for (const TensorArg& arg : op->args) {
+      if (!arg.shape_only) gave_up |= tape_.evict(arg.value) > 0;
+    }
   }
+  return gave_up;
 }
 
 c10::Storage Replay::attempt(ValueId target) {
@@ -104,7 +116,7 @@ c10::Storage Replay::attempt(ValueId target) {
   try {
     plan(target);
     choose_segment(target);
-    for (const OpId id : order_) run(id);
+    for (progress_ = 0; progress_ < order_.size(); ++progress_) run(order_[progress_]);
     result = obtain(target, nullptr);
   } catch (...) {
     for (const ValueId v : touched_) tape_.value(v).uses = 0;
@@ -305,7 +317,7 @@ void Replay::release(ValueId id) {
 
 bool Replay::stays(ValueId id) const {
   const Value& v = tape_.value(id);
-  if (v.pending == 0 || spartan_) return false;
+  if (v.pending == 0) return false;
   if (tape_.run && tape_.run->follows_plan() && tape_.run->choice(id) == plan::Choice::again) return false;
   const bool passed_through = v.producer <= early_until_ && tape_.op(v.producer).visited == tape_.replays_;
   return !passed_through || std::find(held_cuts_.begin(), held_cuts_.end(), id) != held_cuts_.end();

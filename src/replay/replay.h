@@ -16,6 +16,7 @@ class Replay {
 
  private:
   c10::Storage attempt(ValueId target);
+  bool give_up_waiting();
   void plan(ValueId target);
   bool at_hand(ValueId value, const Op* wanted_by);
   c10::Storage obtain(ValueId value, const Op* wanted_by);
@@ -33,7 +34,7 @@ class Replay {
   Tape& tape_;
   std::vector<OpId> order_;            // what must run, in the order it was recorded
   std::vector<c10::Storage> scratch_;  // per argument of the running op: the storage it writes
-  bool spartan_ = false;               // nothing is held for later: memory is that short
+  size_t progress_ = 0;                // in order_
   bool inside_segment_ = false;        // starts at a cut vertex that an earlier, longer rebuild held
   OpId early_until_ = kNone;           // ops up to here are passed through: of what they make only `held_cuts_` stay
   std::vector<ValueId> held_cuts_;

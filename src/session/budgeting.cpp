@@ -14,6 +14,8 @@ namespace {
 // A program whose shapes never repeat must not make us remember all of them.
 constexpr size_t kMostKnown = 32;
 
+constexpr const char* kOnline = "online";  // no plan: values go when memory runs short
+
 // What plain autograd does: keep what was saved.
 int64_t plain_peak(const plan::Graph& graph) {
   plan::Choices choices(graph.values.size(), plan::Choice::rebuild);
@@ -48,12 +50,12 @@ std::shared_ptr<Run> Budgeting::begin_step(const std::shared_ptr<Timeline>& time
         const auto open = weak.lock();
         if (!open || budget_.is_best_effort()) return;
         const plan::Graph graph = open->graph();
-        refuse(plan::smallest(graph), 0);
+        refuse(plan::smallest(graph));
       });
 }
 
-void Budgeting::refuse(const plan::Outcome& smallest, int64_t shift_bytes) const {
-  const int64_t bytes = smallest.peak_bytes + shift_bytes;
+void Budgeting::refuse(const plan::Outcome& smallest) const {
+  const int64_t bytes = smallest.peak_bytes;
   throw InfeasibleBudget("[budget] a step needs at least " + std::to_string(bytes) + " bytes and its budget is " +
                              std::to_string(budget_bytes()) +
                              ", so it cannot be kept. At the fullest moment of such a step: " +
@@ -68,20 +70,24 @@ Guide Budgeting::guide_for(Known& known) {
   const bool fits = known.plan && !known.stale && start_bytes_ <= known.planned_start_bytes;
   if (!fits) {
     plan::Answer answer = plan::solve(known.graph, budget_bytes() - shift);
-    if (!answer.plan) {
-      const plan::Outcome smallest = plan::smallest(known.graph);
-      if (!budget_.is_best_effort()) refuse(smallest, shift);
-      smallest_bytes_ = std::max(smallest_bytes_, smallest.peak_bytes + shift);
-      answer = plan::solve(known.graph, smallest.peak_bytes);
-    }
+    // None, as far as a step that began with other things live can tell (gradients that stay from step to step, say). The
+    // step itself will show what it needs.
     if (!answer.plan) return {};
     answer.plan->budget_bytes += shift;
     answer.plan->peak_bytes += shift;
     answer.plan->at_peak.other += shift;
+    // Close to the smallest budget the only plan may be to rebuild everything every time. Eviction has done better then.
+    if (known.online_replay_seconds && *known.online_replay_seconds < answer.plan->replay_seconds) {
+      answer.plan->strategy = kOnline;
+      answer.plan->peak_bytes = budget_bytes();
+      answer.plan->replay_seconds = *known.online_replay_seconds;
+      answer.plan->seconds = known.graph.seconds + answer.plan->replay_seconds;
+    }
     known.plan = std::make_shared<const plan::Plan>(std::move(*answer.plan));
     known.planned_start_bytes = start_bytes_;
     known.stale = false;
   }
+  if (known.plan->strategy == kOnline) return {};
   return {known.plan, known.prefix_hashes};
 }
 
@@ -102,7 +108,7 @@ Budgeting::Known* Budgeting::find_known(const std::vector<uint64_t>& prefix_hash
   return found == known_.end() ? nullptr : &*found;
 }
 
-void Budgeting::end_step(const Run& run, const Timeline& timeline) {
+void Budgeting::end_step(const Run& run, const Timeline& timeline, double replay_seconds) {
   const std::lock_guard lock(mutex_);
   if (!timeline.had_backward()) return;  // nothing was asked for: nothing to plan
   if (!plain_peak_bytes_ && budget_.fraction()) plain_peak_bytes_ = plain_peak(timeline.graph());
@@ -112,12 +118,15 @@ void Budgeting::end_step(const Run& run, const Timeline& timeline) {
   Known* known = find_known(timeline.prefix_hashes());
   if (!known) {
     if (known_.size() >= kMostKnown) known_.erase(known_.begin());
-    known_.push_back({timeline.graph(), std::make_shared<const std::vector<uint64_t>>(timeline.prefix_hashes()),
-                      nullptr, start_bytes_, 0, false, false});
+    known_.emplace_back();
+    known_.back().graph = timeline.graph();
+    known_.back().start_bytes = start_bytes_;
+    known_.back().prefix_hashes = std::make_shared<const std::vector<uint64_t>>(timeline.prefix_hashes());
     known = &known_.back();
   } else {
     learn(*known, run, timeline, memory::step_peak());
   }
+  if (!run.plan() && run.most_wanted_bytes() == 0) known->online_replay_seconds = replay_seconds;
   latest_ = static_cast<size_t>(known - known_.data());
 }
 
@@ -133,9 +142,11 @@ void Budgeting::learn(Known& known, const Run& run, const Timeline& timeline, in
       if (seen.values[v].encoding.bytes == 0) seen.values[v].encoding = known.graph.values[v].encoding;
     }
   }
+  const bool online = known.plan && known.plan->strategy == kOnline && !run.plan() && run.most_wanted_bytes() == 0;
+  const bool followed = run.plan() && run.plan() == known.plan && run.evictions() == 0;
   const bool as_predicted =
-      run.plan() && run.plan() == known.plan && run.evictions() == 0 && measured_peak_bytes <= known.plan->peak_bytes &&
-      static_cast<double>(measured_peak_bytes) >= 0.995 * static_cast<double>(known.plan->peak_bytes);
+      online || (followed && measured_peak_bytes <= known.plan->peak_bytes &&
+                 static_cast<double>(measured_peak_bytes) >= 0.995 * static_cast<double>(known.plan->peak_bytes));
   if (known.timed) seen.seconds = std::min(seen.seconds, known.graph.seconds);
   known.graph = std::move(seen);
   known.start_bytes = start_bytes_;

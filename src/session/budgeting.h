@@ -18,9 +18,8 @@ class Budgeting {
  public:
   explicit Budgeting(const Budget& budget) : budget_(budget) {}
 
-  // Throws InfeasibleBudget if an earlier step has shown that the budget cannot hold.
   std::shared_ptr<Run> begin_step(const std::shared_ptr<Timeline>& timeline);
-  void end_step(const Run& run, const Timeline& timeline);
+  void end_step(const Run& run, const Timeline& timeline, double replay_seconds);
 
   std::optional<PlanSummary> summary() const;
 
@@ -30,17 +29,18 @@ class Budgeting {
     plan::Graph graph;
     std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
     std::shared_ptr<const plan::Plan> plan;
-    int64_t start_bytes = 0;          // of the step in `graph`
-    int64_t planned_start_bytes = 0;  // of the step the plan was made for
-    bool stale = false;               // the plan: the next step needs another
-    bool timed = false;               // by a step that did nothing but follow its plan
+    int64_t start_bytes = 0;                      // of the step in `graph`
+    int64_t planned_start_bytes = 0;              // of the step the plan was made for
+    std::optional<double> online_replay_seconds;  // of a step that had no plan and kept the budget
+    bool stale = false;                           // the plan: the next step needs another
+    bool timed = false;                           // by a step that did nothing but follow its plan
   };
 
   Guide guide_for(Known& known);
   Guide find_guide(size_t index, uint64_t prefix_hash);
   Known* find_known(const std::vector<uint64_t>& prefix_hashes);
   void learn(Known& known, const Run& run, const Timeline& timeline, int64_t measured_peak_bytes);
-  [[noreturn]] void refuse(const plan::Outcome& smallest, int64_t shift_bytes) const;
+  [[noreturn]] void refuse(const plan::Outcome& smallest) const;
   int64_t budget_bytes() const;
 
   const Budget budget_;

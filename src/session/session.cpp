@@ -107,7 +107,7 @@ Step::~Step() {
   if (!step->timeline) return;
   try {
     session_->graph = step->timeline->graph();
-    if (step->run) session_->budgeting->end_step(*step->run, *step->timeline);
+    if (step->run) session_->budgeting->end_step(*step->run, *step->timeline, session_->account->read().replay_seconds);
   } catch (...) {  // out of memory: the next step begins without what this one could have taught
   }
 }

@@ -32,7 +32,7 @@ void Run::make_room(int64_t wanted_bytes) {
   if (!tape_) return;
   {
     const Tape::Lock lock(*tape_);
-    int64_t missing = wanted_bytes - budget_bytes_;
+    int64_t missing = wanted_bytes - budget_bytes();
     while (missing > 0) {
       const int64_t freed = tape_->evict_one();
       if (freed == 0) break;
@@ -41,7 +41,7 @@ void Run::make_room(int64_t wanted_bytes) {
     }
     if (missing <= 0) return;
   }
-  if (strict_) throw OutOfRoom();
+  if (strict_ && most_wanted_bytes_ == 0) throw OutOfRoom();
   most_wanted_bytes_ = std::max(most_wanted_bytes_, wanted_bytes);
 }
 

@@ -5,6 +5,7 @@
 // go of what is cheapest to rebuild for the bytes it frees and has not been used for long.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 
@@ -37,7 +38,8 @@ class Run final : public memory::Governor {
   const std::shared_ptr<const plan::Plan>& plan() const { return guide_.plan; }
   bool diverged() const { return diverged_; }  // from the plan it began with, and no other fitted
 
-  int64_t budget_bytes() const override { return budget_bytes_; }
+  // Once it is broken, what was needed so far: to fight for every byte of a budget that cannot hold would only take time.
+  int64_t budget_bytes() const override { return std::max(budget_bytes_, most_wanted_bytes_); }
   void make_room(int64_t wanted_bytes) override;
 
   void check_budget() const;

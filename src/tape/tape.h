@@ -202,7 +202,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   // Of what the tape holds or has rebuilt, lets go of the value that is cheapest to do without. Returns the bytes freed, 0 if
   // nothing can go.
   int64_t evict_one();
-  void evict_everything();
+  int64_t evict(ValueId value);  // this one, if it can go
 
   void used(ValueId id) { value(id).last_used = clock_; }
 
@@ -240,7 +240,6 @@ class Tape : public std::enable_shared_from_this<Tape> {
   bool is_at_hand(ValueId id);
   std::optional<double> seconds_to_rebuild(ValueId id);
   int64_t evictable_bytes(ValueId id) const;
-  int64_t evict(ValueId id);
   int64_t evict_any();
 
   std::recursive_mutex mutex_;
