@@ -13,14 +13,31 @@ namespace {
 
 bool is_gradient(const Observation& o) { return o.what.rfind("gradient", 0) == 0 && !o.content.empty(); }
 
-Outcome run_and_count_bytes(const Program& program) {
+Outcome run_and_count_bytes(const Program& program, Budgets& budgets) {
   const int64_t before = memory::live_bytes();
+  budgets.start_bytes = before;
+  budgets.refused.reset();
   Outcome outcome;
   {
-    const auto scopes = retrace_scopes();
+    const auto scopes = retrace_scopes(budgets);
     outcome = Machine(program, *scopes).run();
   }
   outcome.leaked_bytes = memory::live_bytes() - before;
+  outcome.broken_budget = budgets.broken;
+  return outcome;
+}
+
+// A refused budget names the smallest that does; with that the program must run. Each session has a step that may need
+// more than those before it.
+constexpr int kMostRefusals = 12;
+
+Outcome run_within_budgets(const Program& program, const Outcome& plain) {
+  Budgets budgets;
+  budgets.plain_peak = plain.peak_bytes;
+  Outcome outcome = run_and_count_bytes(program, budgets);
+  for (int k = 0; k < kMostRefusals && outcome.thrown && outcome.thrown->infeasible && budgets.broken.empty(); ++k) {
+    outcome = run_and_count_bytes(program, budgets);
+  }
   return outcome;
 }
 
@@ -44,17 +61,17 @@ void add_to(Tally& tally, const Program& program, const Outcome& outcome, const 
 
 }  // namespace
 
-Outcome run_retrace(const Program& program) {
-  Outcome outcome = run_and_count_bytes(program);
+Outcome run_retrace(const Program& program, const Outcome& plain) {
+  Outcome outcome = run_within_budgets(program, plain);
   // LibTorch allocates a few things once per process, the first time they are needed. A leak repeats.
-  if (outcome.leaked_bytes != 0) outcome = run_and_count_bytes(program);
+  if (outcome.leaked_bytes != 0) outcome = run_within_budgets(program, plain);
   return outcome;
 }
 
 Comparison check(const Program& program, Against against, Tally* tally) {
   const Outcome plain = run_plain(program);
   const Stats before = stats();
-  const Outcome other = against == Against::plain ? run_plain(program) : run_retrace(program);
+  const Outcome other = against == Against::plain ? run_plain(program) : run_retrace(program, plain);
   const Comparison result = compare(plain, other);
   if (tally != nullptr) add_to(*tally, program, other, result, before);
   return result;

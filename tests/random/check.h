@@ -28,7 +28,7 @@ struct Tally {
 
 enum class Against { retrace, plain };  // plain against plain shows that the programs themselves are deterministic
 
-Outcome run_retrace(const Program& program);
+Outcome run_retrace(const Program& program, const Outcome& plain);
 Comparison check(const Program& program, Against against, Tally* tally = nullptr);
 
 // Turns one bit of one gradient over, as a wrong replay would; false if the outcome has no gradient.

@@ -46,6 +46,7 @@ class Builder {
   bool add_random_statement();
   void maybe_open_scope();
   Statement random_scope(const std::string& kind);
+  void maybe_give_budget(Statement& scope) const;
   void open(Statement scope);
   void close();
   void close_down_to(size_t depth);
@@ -175,8 +176,19 @@ Statement Builder::random_scope(const std::string& kind) {
   const int64_t policy = dice_.chance(0.4) ? static_cast<int64_t>(kRecomputeAll) : dice_.below(kPolicyKinds);
   const int64_t parameter = policy == kEvery ? dice_.between(1, 3) : dice_.below(1 << 16);
   scope.ints = {policy, parameter, dice_.chance(0.3) ? 1 : 0};
-  if (kind == "step") scope.ints.push_back(sessions_++);
+  if (kind == "step") {
+    if (open_.empty()) maybe_give_budget(scope);
+    scope.ints.push_back(sessions_++);
+  }
   return scope;
+}
+
+// From dice of their own, so that budgets change nothing else about a program.
+void Builder::maybe_give_budget(Statement& scope) const {
+  Dice dice(program_.seed ^ static_cast<uint64_t>(sessions_ + 1) << 40);
+  if (!dice.chance(0.5)) return;
+  scope.ints[kPolicyKind] = kBudget;
+  scope.ints[kPolicyParameter] = BudgetParameter{dice.between(30, 110), dice.chance(0.5)}.packed();
 }
 
 void Builder::open(Statement scope) {

@@ -24,9 +24,12 @@ std::string type_name(const std::exception& error) {
 
 Thrown thrown_at(size_t statement, const std::exception& error) {
   const std::string message = error.what();
-  return {static_cast<int>(statement), type_name(error), message.substr(0, message.find('\n')),
+  return {static_cast<int>(statement),
+          type_name(error),
+          message.substr(0, message.find('\n')),
           dynamic_cast<const retrace::UsageError*>(&error) != nullptr,
-          dynamic_cast<const retrace::NotSupported*>(&error) != nullptr};
+          dynamic_cast<const retrace::NotSupported*>(&error) != nullptr,
+          dynamic_cast<const retrace::InfeasibleBudget*>(&error) != nullptr};
 }
 
 class PlainScopes : public Scopes {
@@ -139,6 +142,7 @@ Results Machine::execute(const Statement& statement) {
   std::vector<int64_t> leaf_versions;
   for (const Tensor& leaf : trainable_) leaf_versions.push_back(leaf._version());
   Results results = op->run(call);
+  if (statement.op == "backward" || statement.op == "grad") scopes_.backward_ended();
   note_writes(call.in, versions);
   if (statement.op == "batch_norm" && statement.ints.at(0) != 0) {
     watch_.written_silently(call.in[3]);

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <torch/torch.h>
@@ -21,10 +23,20 @@ class Scopes {
   virtual ~Scopes() = default;
   virtual Results region(const Statement& scope, const Body& body, Results inputs) = 0;
   virtual void step(const Statement& scope, const std::function<void()>& body) = 0;
+  virtual void backward_ended() {}
 };
 
-std::unique_ptr<Scopes> plain_scopes();    // regions and steps are nothing
-std::unique_ptr<Scopes> retrace_scopes();  // the real ones
+// What steps under budgets are measured by, and what came of it.
+struct Budgets {
+  int64_t start_bytes = 0;           // live before the program
+  int64_t plain_peak = 0;            // what it takes beyond that without Retrace
+  std::map<int64_t, int64_t> bytes;  // by session number: instead of the percent that the program says
+  std::string broken;                // the first thing that was not kept to
+  std::optional<int64_t> refused;    // the session whose budget was last refused
+};
+
+std::unique_ptr<Scopes> plain_scopes();                    // regions and steps are nothing
+std::unique_ptr<Scopes> retrace_scopes(Budgets& budgets);  // the real ones; `budgets` must outlive them
 
 class Machine {
  public:

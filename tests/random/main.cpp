@@ -100,7 +100,7 @@ int64_t self_check(const Arguments& arguments) {
     const uint64_t seed = arguments.seed + static_cast<uint64_t>(k);
     const Program program = generate(seed);
     const Outcome plain = run_plain(program);
-    Outcome wrong = run_retrace(program);
+    Outcome wrong = run_retrace(program, plain);
     if (plain.thrown || wrong.thrown || !perturb_a_gradient(wrong, seed)) continue;
     ++perturbed;
     missed += compare(plain, wrong).verdict != Verdict::different;

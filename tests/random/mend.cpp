@@ -37,11 +37,13 @@ Program with_allowed(const Program& program, const std::vector<bool>& allowed) {
 
 Outcome run_plain(const Program& program) {
   const int64_t before = memory::live_bytes();
+  memory::reset_peak();
   Outcome outcome;
   {
     const auto scopes = plain_scopes();
     outcome = Machine(program, *scopes).run();
   }
+  outcome.peak_bytes = memory::peak_bytes() - before;
   outcome.leaked_bytes = memory::live_bytes() - before;
   return outcome;
 }

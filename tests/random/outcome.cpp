@@ -110,6 +110,7 @@ Comparison compare(const Outcome& plain, const Outcome& retrace) {
                                       std::to_string(retrace.observations.size())};
     }
   }
+  if (!retrace.broken_budget.empty()) return {Verdict::different, retrace.broken_budget};
   // Autograd itself leaks a few graphs: a second-order graph through in-place writes to views refers to itself. It then
   // holds whatever its saved tensors hold, so only a program that leaks nothing says something.
   if (retrace.leaked_bytes > 0 && plain.leaked_bytes <= 0) {

@@ -25,6 +25,7 @@ struct Thrown {
   std::string message;         // first line
   bool usage_error = false;    // Retrace's own: the caller changed something
   bool not_supported = false;  // Retrace's own: LibTorch cannot do it through hooks
+  bool infeasible = false;     // Retrace's own: a budget cannot be kept
 };
 
 struct Outcome {
@@ -33,6 +34,8 @@ struct Outcome {
   int64_t leaked_bytes = 0;    // live at the end, with everything dropped, beyond what was live at the start
   bool outside_write = false;  // something a scope read was written later outside of it (scope_watch.h)
   bool orphan_view = false;    // a scope read a view made under no_grad before it (scope_watch.h)
+  int64_t peak_bytes = 0;      // at the fullest moment, beyond what was live at the start
+  std::string broken_budget;   // what a step under a budget did not keep to
   bool unfair = false;         // plain autograd itself used content that had changed unnoticed; not compared
 };
 

@@ -48,6 +48,10 @@ std::string policy_text(const Statement& scope) {
     case kSelectiveDefault:
       text = "selective";
       break;
+    case kBudget:
+      text = "budget " + std::to_string(BudgetParameter::of(scope).percent) + "%";
+      if (BudgetParameter::of(scope).best_effort) text += " best effort";
+      break;
     default:
       text = "custom#" + parameter;
       break;

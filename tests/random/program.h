@@ -26,7 +26,28 @@ struct Statement {
 
 // Layout of the ints of `region` and `step`.
 enum ScopeInts : size_t { kPolicyKind, kPolicyParameter, kVerify, kSessionNumber };
-enum PolicyKind : int64_t { kKeepAll, kRecomputeAll, kEvery, kSelective, kSelectiveDefault, kCustom, kPolicyKinds };
+enum PolicyKind : int64_t {
+  kKeepAll,
+  kRecomputeAll,
+  kEvery,
+  kSelective,
+  kSelectiveDefault,
+  kCustom,
+  kPolicyKinds,
+  kBudget = kPolicyKinds  // only for a step with nothing around it; its parameter is a BudgetParameter
+};
+
+// A budget in percent of what the plain run takes at its fullest, packed into a policy's parameter.
+struct BudgetParameter {
+  int64_t percent = 100;
+  bool best_effort = false;
+
+  int64_t packed() const { return percent * 2 + (best_effort ? 1 : 0); }
+  static BudgetParameter of(const Statement& scope) {
+    const int64_t packed = scope.ints[kPolicyParameter];
+    return {packed / 2, packed % 2 != 0};
+  }
+};
 
 struct Program {
   uint64_t seed = 0;  // of the default generator when the program starts

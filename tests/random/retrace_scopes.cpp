@@ -1,4 +1,5 @@
 // Regions and steps as a user of Retrace writes them.
+#include <algorithm>
 #include <map>
 
 #include <retrace/retrace.h>
@@ -61,29 +62,92 @@ Policy policy_of(const Statement& scope) {
 
 class RetraceScopes : public Scopes {
  public:
+  explicit RetraceScopes(Budgets& budgets) : budgets_(budgets) {}
+
   Results region(const Statement& scope, const Body& body, Results inputs) override {
     const CheckpointOptions options{policy_of(scope), scope.ints.at(kVerify) != 0};
+    const Inside inside(depth_);
     // The short form, where the options are the default ones, is the form most people use.
     if (scope.ints.at(kPolicyKind) == kRecomputeAll && !options.verify) return checkpoint(body, std::move(inputs));
     return checkpoint(options, body, std::move(inputs));
   }
 
   void step(const Statement& scope, const std::function<void()>& body) override {
-    auto& session = sessions_[scope.ints.at(kSessionNumber)];
+    const bool budgeted = scope.ints.at(kPolicyKind) == kBudget && depth_ == 0;
+    const int64_t number = scope.ints.at(kSessionNumber);
+    auto& session = sessions_[{number, budgeted}];
     if (!session) {
-      const Verify verify = scope.ints.at(kVerify) != 0 ? Verify::always : Verify::never;
-      session = std::make_unique<Session>(policy_of(scope), SessionOptions{verify});
+      const SessionOptions options{scope.ints.at(kVerify) != 0 ? Verify::always : Verify::never};
+      session = budgeted ? std::make_unique<Session>(budget_of(scope), options)
+                         : std::make_unique<Session>(policy_of(scope), options);
     }
-    const auto step = session->step();
-    body();
+    const Inside inside(depth_);
+    if (!budgeted) {
+      const auto step = session->step();
+      body();
+      return;
+    }
+    try {
+      memory::reset_peak();
+      const auto step = session->step();
+      held_bytes_ = BudgetParameter::of(scope).best_effort ? 0 : *budget_of(scope).bytes();
+      body();
+      held_bytes_ = 0;
+    } catch (const InfeasibleBudget& error) {
+      held_bytes_ = 0;
+      refused(scope, error);
+      throw;
+    } catch (...) {
+      held_bytes_ = 0;
+      throw;
+    }
+  }
+
+  void backward_ended() override {
+    if (held_bytes_ == 0 || memory::peak_bytes() <= held_bytes_) return;
+    note_broken("the peak was " + std::to_string(memory::peak_bytes()) +
+                " when a backward ended, above the budget of " + std::to_string(held_bytes_));
   }
 
  private:
-  std::map<int64_t, std::unique_ptr<Session>> sessions_;
+  struct Inside {
+    int& depth;
+    explicit Inside(int& d) : depth(++d) {}
+    ~Inside() { --depth; }
+  };
+
+  Budget budget_of(const Statement& scope) const {
+    const auto [percent, best_effort] = BudgetParameter::of(scope);
+    const auto known = budgets_.bytes.find(scope.ints.at(kSessionNumber));
+    const int64_t bytes = known != budgets_.bytes.end()
+                              ? known->second
+                              : std::max<int64_t>(1, budgets_.start_bytes + budgets_.plain_peak * percent / 100);
+    return best_effort ? budget(bytes).best_effort() : budget(bytes);
+  }
+
+  void refused(const Statement& scope, const InfeasibleBudget& error) {
+    const int64_t bytes = *budget_of(scope).bytes();
+    if (BudgetParameter::of(scope).best_effort) note_broken("a best effort was refused");
+    if (error.smallest_bytes <= bytes) {
+      note_broken("a budget of " + std::to_string(bytes) + " was refused and " + std::to_string(error.smallest_bytes) +
+                  " said to be enough");
+    }
+    budgets_.refused = scope.ints.at(kSessionNumber);
+    budgets_.bytes[*budgets_.refused] = error.smallest_bytes;
+  }
+
+  void note_broken(std::string text) {
+    if (budgets_.broken.empty()) budgets_.broken = std::move(text);
+  }
+
+  Budgets& budgets_;
+  std::map<std::pair<int64_t, bool>, std::unique_ptr<Session>> sessions_;
+  int depth_ = 0;
+  int64_t held_bytes_ = 0;  // the budget of the open step, if it must hold
 };
 
 }  // namespace
 
-std::unique_ptr<Scopes> retrace_scopes() { return std::make_unique<RetraceScopes>(); }
+std::unique_ptr<Scopes> retrace_scopes(Budgets& budgets) { return std::make_unique<RetraceScopes>(budgets); }
 
 }  // namespace retrace::random
