@@ -55,7 +55,8 @@ class Session {
   // go of what is cheapest to rebuild when memory runs short; from then on steps follow a plan made from the first, made
   // anew when steps change. A budget in percent is of the peak of the first step, which then runs as the plain program.
   // A budget that cannot hold is refused with InfeasibleBudget, which names the smallest that can, by backward() when the
-  // step has shown it: its gradients are right, and its peak was above the budget.
+  // step has shown it: its gradients are right, and its peak was above the budget. If only what came after backward broke it
+  // (an optimizer that made its state), the next step() throws.
   // A step under a budget must be the outermost scope of its thread, and governs the checkpoints inside it.
   explicit Session(Budget budget, SessionOptions options = {});
 

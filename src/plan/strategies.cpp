@@ -98,8 +98,9 @@ Candidate solve_every(Workbench& bench, int64_t budget_bytes, Choice others) {
     Choices choices(bench.graph.values.size(), others);
     for (size_t i = n - 1; i < cuts.size(); i += n) choices[at(cuts[i])] = Choice::keep;
     Candidate result = bench.search.simulate(std::move(choices));
-    if (result.seconds > kHopeless * bench.graph.seconds) break;  // the longer the segments, the slower
-    if (better(result, best, budget_bytes)) best = std::move(result);
+    const bool hopeless = result.seconds > kHopeless * bench.graph.seconds;
+    if (best.choices.empty() || better(result, best, budget_bytes)) best = std::move(result);
+    if (hopeless) break;  // the longer the segments, the slower
   }
   return best;
 }

@@ -9,6 +9,13 @@ constexpr int32_t kNever = INT32_MAX;
 
 size_t at(int32_t id) { return static_cast<size_t>(id); }
 
+// A graph may name more storages than it has values.
+size_t storage_count(const Graph& graph) {
+  int32_t last = kNone;
+  for (const Value& v : graph.values) last = std::max(last, v.storage);
+  return static_cast<size_t>(last + 1);
+}
+
 std::vector<Span> merged(std::vector<Span> spans) {
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
   std::vector<Span> result;
@@ -30,7 +37,7 @@ Timeline::Timeline(const Graph& graph) : graph_(graph), base_(graph.events.size(
   const std::vector<bool> can = plan::keepable(graph);
   keepable_.assign(can.begin(), can.end());
   last_content_.assign(count, 0);
-  std::vector<char> taken(count);
+  std::vector<char> taken(storage_count(graph));
   for (size_t v = count; v-- > 0;) {
     const int32_t storage = graph.values[v].storage;
     last_content_[v] = storage != kNone && taken[at(storage)] == 0;
@@ -50,7 +57,7 @@ std::span<const Span> Timeline::spans(ValueId v) const {
 void Timeline::read_events() {
   const size_t count = graph_.values.size();
   const auto end = static_cast<int32_t>(graph_.events.size());
-  std::vector<int32_t> op_event(graph_.ops.size(), kNever), storage_released(count, end);
+  std::vector<int32_t> op_event(graph_.ops.size(), kNever), storage_released(storage_count(graph_), end);
   std::vector<int32_t> unpacked(graph_.handles.size(), kNever), dropped(graph_.handles.size(), end);
   std::vector<std::pair<ValueId, int32_t>> unpacks;
   first_unpack_ = end;
@@ -154,7 +161,7 @@ void Timeline::find_base() {
     change[at(from)] += bytes;
     change[at(until)] -= bytes;
   };
-  std::vector<int64_t> storage_bytes(graph_.values.size());
+  std::vector<int64_t> storage_bytes(storage_count(graph_));
   for (const Op& op : graph_.ops) {
     for (const ValueId v : op.fresh) {
       const Value& value = graph_.values[at(v)];

@@ -64,6 +64,16 @@ void Budgeting::refuse(const plan::Outcome& smallest) const {
                          bytes);
 }
 
+// Close to the smallest budget the only plan may be to rebuild everything every time. Eviction has done better then, and is
+// expected to do as well again.
+void Budgeting::prefer_online(const Known& known, plan::Plan& plan) {
+  if (!known.online || known.online->replay_seconds >= plan.replay_seconds) return;
+  plan.strategy = kOnline;
+  plan.peak_bytes = known.online->peak_bytes;
+  plan.replay_seconds = known.online->replay_seconds;
+  plan.seconds = known.graph.seconds + plan.replay_seconds;
+}
+
 // A plan for a known step that starts from what is live now; made if there is none that fits.
 Guide Budgeting::guide_for(Known& known) {
   const int64_t shift = start_bytes_ - known.start_bytes;
@@ -76,13 +86,7 @@ Guide Budgeting::guide_for(Known& known) {
     answer.plan->budget_bytes += shift;
     answer.plan->peak_bytes += shift;
     answer.plan->at_peak.other += shift;
-    // Close to the smallest budget the only plan may be to rebuild everything every time. Eviction has done better then.
-    if (known.online_replay_seconds && *known.online_replay_seconds < answer.plan->replay_seconds) {
-      answer.plan->strategy = kOnline;
-      answer.plan->peak_bytes = budget_bytes();
-      answer.plan->replay_seconds = *known.online_replay_seconds;
-      answer.plan->seconds = known.graph.seconds + answer.plan->replay_seconds;
-    }
+    prefer_online(known, *answer.plan);
     known.plan = std::make_shared<const plan::Plan>(std::move(*answer.plan));
     known.planned_start_bytes = start_bytes_;
     known.stale = false;
@@ -114,6 +118,8 @@ void Budgeting::end_step(const Run& run, const Timeline& timeline, double replay
   if (!plain_peak_bytes_ && budget_.fraction()) plain_peak_bytes_ = plain_peak(timeline.graph());
   if (run.most_wanted_bytes() > 0 && budget_.is_best_effort()) {
     smallest_bytes_ = std::max(smallest_bytes_, plan::smallest(timeline.graph()).peak_bytes);
+  } else if (run.most_wanted_bytes() > 0 && !run.refused()) {
+    refusal_ = plan::smallest(timeline.graph());
   }
   Known* known = find_known(timeline.prefix_hashes());
   if (!known) {
@@ -126,7 +132,15 @@ void Budgeting::end_step(const Run& run, const Timeline& timeline, double replay
   } else {
     learn(*known, run, timeline, memory::step_peak());
   }
-  if (!run.plan() && run.most_wanted_bytes() == 0) known->online_replay_seconds = replay_seconds;
+  if (!run.plan() && run.most_wanted_bytes() == 0) {
+    known->online = {replay_seconds, memory::step_peak()};
+    if (known->plan && known->plan->strategy == kOnline) {
+      plan::Plan plan = *known->plan;
+      plan.replay_seconds = std::numeric_limits<double>::infinity();
+      prefer_online(*known, plan);
+      known->plan = std::make_shared<const plan::Plan>(std::move(plan));
+    }
+  }
   latest_ = static_cast<size_t>(known - known_.data());
 }
 

@@ -24,19 +24,25 @@ class Budgeting {
   std::optional<PlanSummary> summary() const;
 
  private:
+  struct Online {
+    double replay_seconds;
+    int64_t peak_bytes;
+  };
+
   // A step that has been seen, with the plan for it.
   struct Known {
     plan::Graph graph;
     std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
     std::shared_ptr<const plan::Plan> plan;
-    int64_t start_bytes = 0;                      // of the step in `graph`
-    int64_t planned_start_bytes = 0;              // of the step the plan was made for
-    std::optional<double> online_replay_seconds;  // of a step that had no plan and kept the budget
-    bool stale = false;                           // the plan: the next step needs another
-    bool timed = false;                           // by a step that did nothing but follow its plan
+    int64_t start_bytes = 0;          // of the step in `graph`
+    int64_t planned_start_bytes = 0;  // of the step the plan was made for
+    std::optional<Online> online;     // the latest step that had no plan and kept the budget
+    bool stale = false;               // the plan: the next step needs another
+    bool timed = false;               // by a step that did nothing but follow its plan
   };
 
   Guide guide_for(Known& known);
+  static void prefer_online(const Known& known, plan::Plan& plan);
   Guide find_guide(size_t index, uint64_t prefix_hash);
   Known* find_known(const std::vector<uint64_t>& prefix_hashes);
   void learn(Known& known, const Run& run, const Timeline& timeline, int64_t measured_peak_bytes);
@@ -48,6 +54,7 @@ class Budgeting {
   std::vector<Known> known_;
   size_t latest_ = 0;                        // in known_
   std::optional<int64_t> plain_peak_bytes_;  // of the first step, for budgets in percent
+  std::optional<plan::Outcome> refusal_;     // of a step that broke the budget after its backward
   int64_t smallest_bytes_ = 0;               // what a best effort has turned out to need
   // Of the open step. Without gradients: those of the step before are as a rule the first thing a step lets go of, and if
   // not, the next plan is made from a step that kept them.

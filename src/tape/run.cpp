@@ -10,8 +10,10 @@ Run::Run(int64_t budget_bytes, Guide guide, FindGuide find_guide, Refuse refuse)
       find_guide_(std::move(find_guide)),
       refuse_(std::move(refuse)) {}
 
-void Run::check_budget() const {
-  if (most_wanted_bytes_ > 0) refuse_();
+void Run::check_budget() {
+  if (most_wanted_bytes_ == 0) return;
+  refused_ = true;
+  refuse_();
 }
 
 void Run::meets_op(size_t index, uint64_t prefix_hash) {

@@ -42,7 +42,8 @@ class Run final : public memory::Governor {
   int64_t budget_bytes() const override { return std::max(budget_bytes_, most_wanted_bytes_); }
   void make_room(int64_t wanted_bytes) override;
 
-  void check_budget() const;
+  void check_budget();
+  bool refused() const { return refused_; }
   int64_t evictions() const { return evictions_; }
   int64_t most_wanted_bytes() const { return most_wanted_bytes_; }  // the most above the budget that was needed, or 0
 
@@ -67,6 +68,7 @@ class Run final : public memory::Governor {
   Tape* tape_ = nullptr;
   bool diverged_ = false;
   bool strict_ = false;
+  bool refused_ = false;
   int64_t evictions_ = 0;
   int64_t most_wanted_bytes_ = 0;
 };
