@@ -180,6 +180,7 @@ class Recording {
       const Tape::Lock lock(tape_);
       if (tape_.timeline) tape_.timeline->op_ran();
       find_fresh();
+      note_counters();
       if (tape_.timeline && fresh_.empty() && written_.empty()) tape_.timeline->op_made_nothing();
     }
     if (fresh_.empty() && written_.empty()) {  // a view, a size, a number: nothing to rebuild
@@ -228,6 +229,20 @@ class Recording {
       const auto sharing = static_cast<size_t>(std::count_if(outputs_.begin(), outputs_.end(), shares));
       if (t.storage().use_count() > sharing || t.use_count() > 2) continue;
       fresh_.push_back(i);
+    }
+  }
+
+  // A view that the schema does not admit to (_unsafe_view, unsafe_split) has a version counter of its own: writes
+  // through it do not show in the others.
+  void note_counters() {
+    const auto& returns = op_->handle.schema().returns();
+    const bool admits =
+        std::all_of(returns.begin(), returns.end(), [](const c10::Argument& r) { return r.alias_info() != nullptr; });
+    if (admits) return;
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const at::Tensor& t = outputs_[i];
+      const bool is_fresh = std::find(fresh_.begin(), fresh_.end(), i) != fresh_.end();
+      if (t.defined() && understood(t) && !is_fresh) tape_.add_counter(t);
     }
   }
 

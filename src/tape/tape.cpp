@@ -39,6 +39,16 @@ void for_each_output(const Op& op, F f) {
 
 }  // namespace
 
+bool StorageRecord::unchanged() const {
+  return current_version(version) == expected &&
+         std::all_of(more.begin(), more.end(), [](const auto& m) { return current_version(m.first) == m.second; });
+}
+
+void StorageRecord::expect_current() {
+  expected = current_version(version);
+  for (auto& [counter, count] : more) count = current_version(counter);
+}
+
 Tape::Lock::Lock(Tape& tape) : tape_(tape) {
   tape_.mutex_.lock();
   ++tape_.lock_depth_;
@@ -53,7 +63,7 @@ Tape::Lock::~Lock() {
 void Tape::begin_event() {
   ++clock_;
   for (const Written& written : std::exchange(unsettled_, {})) {
-    storage(written.storage).expected = current_version(storage(written.storage).version);
+    storage(written.storage).expect_current();
     if (value(written.before).handles > 0) handles_follow(written);
   }
   if (closed_) return;
@@ -85,7 +95,7 @@ StorageId Tape::storage_of(const at::Tensor& tensor) {
       ids_.try_emplace(tensor.storage().unsafeGetStorageImpl(), static_cast<StorageId>(storages_.size()));
   if (added) {
     const c10::VariableVersion& version = tensor.unsafeGetTensorImpl()->version_counter();
-    storages_.push_back({tensor.storage().getWeakStorageImpl(), kNone, version, current_version(version)});
+    storages_.push_back({tensor.storage().getWeakStorageImpl(), kNone, version, current_version(version), {}});
   }
   return entry->second;
 }
@@ -116,15 +126,22 @@ ValueId Tape::value_of(const at::Tensor& tensor) {
     if (tags_weights_ && tensor.requires_grad() && tensor.is_leaf()) memory::watch_leaf(tensor);
     return v;
   }
-  if (current_version(record.version) != record.expected) {
+  if (!record.unchanged()) {
     // Written by somebody we did not see: the old content is gone, the new one has no recipe.
     let_go(record.current);
-    record.expected = current_version(record.version);
+    record.expect_current();
     const bool foreign = value(record.current).foreign;
     value(add_value(id, kNone, storage_bytes(tensor))).foreign = foreign;
     dirty_ = true;
   }
   return storage(id).current;
+}
+
+void Tape::add_counter(const at::Tensor& tensor) {
+  const auto entry = ids_.find(tensor.storage().unsafeGetStorageImpl());
+  if (entry == ids_.end()) return;
+  const c10::VariableVersion& counter = tensor.unsafeGetTensorImpl()->version_counter();
+  storage(entry->second).more.emplace_back(counter, current_version(counter));
 }
 
 ValueId Tape::add_fresh(const at::Tensor& tensor, OpId producer) {
@@ -150,7 +167,7 @@ void Tape::alias(const c10::Storage& storage, const c10::VariableVersion& versio
   if (closed_) return;
   const auto id = static_cast<StorageId>(storages_.size());
   if (!ids_.try_emplace(storage.unsafeGetStorageImpl(), id).second) return;
-  storages_.push_back({storage.getWeakStorageImpl(), v, version, current_version(version)});
+  storages_.push_back({storage.getWeakStorageImpl(), v, version, current_version(version), {}});
 }
 
 void Tape::append(std::unique_ptr<Op> op) {
@@ -401,7 +418,7 @@ void Tape::end_round(uint64_t round) {
 c10::Storage Tape::living_storage(ValueId id) {
   const Value& v = value(id);
   StorageRecord& record = storage(v.storage);
-  if (record.current != id || current_version(record.version) != record.expected) return {};
+  if (record.current != id || !record.unchanged()) return {};
   auto alive = record.pin.lock();
   return alive ? c10::Storage(std::move(alive)) : c10::Storage();
 }

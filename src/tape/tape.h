@@ -121,6 +121,11 @@ struct StorageRecord {
   ValueId current = kNone;
   c10::VariableVersion version;
   uint32_t expected = 0;  // what `version` says while nobody wrote behind our back
+  // Of tensors over the same storage that count for themselves (_unsafe_view, unsafe_split), with what is expected.
+  std::vector<std::pair<c10::VariableVersion, uint32_t>> more;
+
+  bool unchanged() const;
+  void expect_current();
 };
 
 class Tape : public std::enable_shared_from_this<Tape> {
@@ -147,6 +152,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   // The current value of a tensor's storage; a storage not seen before is foreign.
   ValueId value_of(const at::Tensor& tensor);
   ValueId find(const at::Tensor& tensor) const;  // none if not seen before
+  // `tensor` shares a known storage but not its version counter.
+  void add_counter(const at::Tensor& tensor);
 
   // A new content for a storage: fresh, or written over the current one.
   ValueId add_fresh(const at::Tensor& tensor, OpId producer);

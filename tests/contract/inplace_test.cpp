@@ -314,4 +314,24 @@ TEST(InPlace, AnInputChangedInsideTheRegionIsChangedOnce) {
   });
 }
 
+// reshape() of what cannot be viewed copies, and its result counts versions for itself (_unsafe_view).
+TEST(InPlace, AWriteOutsideThroughAResultThatCountsForItselfIsNoticed) {
+  expect_same_as_plain([](const Wrap& wrap) -> Tensors {
+    auto x = torch::randn({4, 8}).t().detach().requires_grad_();
+    Tensor flat;
+    const auto y = wrap(
+        [&](Tensor t) {
+          flat = t.reshape({32});
+          return flat.to(torch::kDouble).exp();
+        },
+        x);
+    {
+      const torch::NoGradGuard no_grad;
+      flat.detach().add_(0.5);
+    }
+    y.sum().backward();
+    return {y, x.grad()};
+  });
+}
+
 }  // namespace retrace::test::inplace

@@ -15,6 +15,7 @@ struct Tally {
   int64_t different = 0;
   int64_t raised = 0;
   int64_t refused = 0;
+  int64_t unsteady = 0;  // plain LibTorch reads memory nobody wrote: nothing to compare with
   int64_t with_replay = 0;
   int64_t with_scopes = 0;
   int64_t statements = 0;

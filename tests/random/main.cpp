@@ -118,8 +118,10 @@ void print_tally(const Tally& t) {
               static_cast<double>(t.statements) / static_cast<double>(std::max<int64_t>(t.programs, 1)),
               static_cast<long long>(t.gradients));
   std::printf(
-      "with a region or step %.1f %%, with replay %.1f %%, raised in both %.1f %%, refused with reason %.1f %%\n",
-      share(t.with_scopes), share(t.with_replay), share(t.raised), share(t.refused));
+      "with a region or step %.1f %%, with replay %.1f %%, raised in both %.1f %%, refused with reason %.1f %%, "
+      "unsteady in plain LibTorch %lld\n",
+      share(t.with_scopes), share(t.with_replay), share(t.raised), share(t.refused),
+      static_cast<long long>(t.unsteady));
   std::printf("operators recorded %lld, replayed %lld; tensors saved %lld, dropped %lld; values verified %lld\n",
               static_cast<long long>(t.ops_recorded), static_cast<long long>(t.ops_replayed),
               static_cast<long long>(t.saved_tensors), static_cast<long long>(t.dropped_tensors),
