@@ -33,7 +33,8 @@ std::vector<Segment> segments_of(const Workbench& bench, const std::vector<Value
   const auto of = [&](OpId op) {
     return static_cast<size_t>(std::lower_bound(ends.begin(), ends.end(), op) - ends.begin());
   };
-  for (size_t o = 0; o < graph.ops.size(); ++o) segments[of(static_cast<OpId>(o))].seconds += graph.ops[o].seconds;
+  for (size_t o = 0; o < graph.ops.size(); ++o)
+    segments[of(static_cast<OpId>(o))].seconds += least_seconds(graph.ops[o]);
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
     if (!bench.timeline.asked(id) || !bench.timeline.keepable(id)) continue;

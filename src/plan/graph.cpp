@@ -60,6 +60,7 @@ class Checker {
       at("op", i);
       bytes(op.working_bytes, "working_bytes");
       seconds(op.seconds, "seconds");
+      seconds(op.shortcut_seconds, "shortcut_seconds");
       for (const ValueId v : op.fresh) {
         makes(static_cast<OpId>(i), v);
         once(begun_, value(v).storage, "begins storage");
@@ -68,6 +69,7 @@ class Checker {
         id(arg.value, graph_.values.size(), "value");
         if (arg.becomes != kNone) makes(static_cast<OpId>(i), arg.becomes);
       }
+      if (op.shortcut_seconds > 0 && op.fresh.empty()) fail("has a shortcut to a result it does not make");
     }
     for (size_t i = 0; i < graph_.values.size(); ++i) {
       if (graph_.values[i].producer == kNone || maker_[i] == graph_.values[i].producer) continue;

@@ -25,10 +25,14 @@ struct Arg {
 struct Op {
   std::string name;
   double seconds = 0;
-  int64_t working_bytes = 0;  // the most it had allocated at once while it ran, results included
+  double shortcut_seconds = 0;  // of making its first result while the others are at hand; 0: it cannot be
+  int64_t working_bytes = 0;    // the most it had allocated at once while it ran, results included
   std::vector<Arg> args;
   std::vector<ValueId> fresh;  // results in storages of their own
 };
+
+// What running it again takes if all goes well.
+inline double least_seconds(const Op& op) { return op.shortcut_seconds > 0 ? op.shortcut_seconds : op.seconds; }
 
 // How a value may be held in fewer bytes, without loss.
 struct Encoding {

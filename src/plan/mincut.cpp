@@ -94,7 +94,7 @@ struct MinCut::Network {
   void connect() {
     for (size_t o = 0; o < graph.ops.size(); ++o) {
       if (op_vertex[o] == 0) continue;
-      add(op_vertex[o], sink, static_cast<int64_t>(graph.ops[o].seconds * scale));
+      add(op_vertex[o], sink, static_cast<int64_t>(least_seconds(graph.ops[o]) * scale));
       for (const Arg& arg : graph.ops[o].args) {
         if (!arg.shape_only && value_vertex[at(arg.value)] != 0)
           add(op_vertex[o], value_vertex[at(arg.value)], kInfinite);

@@ -28,7 +28,7 @@ void Needs::change_op(OpId o, int32_t by) {
   need += by;
   if (was == (need > 0)) return;
   const Op& op = graph_.ops[at(o)];
-  seconds_ += by * op.seconds;
+  seconds_ += by * least_seconds(op);
   for (const Arg& arg : op.args) {
     if (!arg.shape_only) work_.emplace_back(arg.value, by);
   }

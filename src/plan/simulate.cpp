@@ -23,7 +23,7 @@ struct SimValue {
 struct SimOp {
   std::span<const Arg> args;
   std::span<const ValueId> fresh;
-  double seconds = 0;
+  double seconds = 0, shortcut_seconds = 0;
   int64_t working_bytes = 0;
   int32_t alive = 0, pending = 0;
   uint32_t visited = 0;
@@ -46,7 +46,9 @@ class Simulator::State {
       first_values_.push_back({v.producer, v.storage, v.foreign ? 0 : v.bytes});
       storages_ = std::max(storages_, v.storage + 1);
     }
-    for (const Op& op : graph.ops) first_ops_.push_back({op.args, op.fresh, op.seconds, op.working_bytes});
+    for (const Op& op : graph.ops) {
+      first_ops_.push_back({op.args, op.fresh, op.seconds, op.shortcut_seconds, op.working_bytes});
+    }
   }
 
   Outcome run(const Choices& choices, bool event_peaks, int64_t give_up_bytes, double give_up_seconds) {
@@ -380,8 +382,9 @@ class Simulator::State {
 
   void replay(OpId id) {
     SimOp& o = op(id);
+    const bool shortcut = may_take_shortcut(o);
     scratch_.assign(o.args.size(), 0);
-    for (size_t i = 0; i < o.args.size(); ++i) {
+    for (size_t i = 0; i < o.args.size() && !shortcut; ++i) {
       if (o.args[i].becomes != kNone) scratch_[i] = scratch_for(o, i);
     }
     for (const Arg& arg : o.args) {
@@ -390,7 +393,7 @@ class Simulator::State {
     running_ = id;
     note(o.working_bytes);
     running_ = kNone;
-    spend(o.seconds);
+    spend(shortcut ? o.shortcut_seconds : o.seconds);
     ++outcome_.ops_replayed;
     for (const ValueId v : o.fresh) store(v, new_buffer(v));
     for (size_t i = 0; i < o.args.size(); ++i) {
@@ -404,6 +407,17 @@ class Simulator::State {
       --value(arg.value).uses;
       release(arg.value);
     }
+  }
+
+  bool may_take_shortcut(const SimOp& o) const {
+    if (o.shortcut_seconds <= 0) return false;
+    const auto there = [&](ValueId v) { return content(v) != 0; };
+    const auto wanted = [&](const Arg& arg) {
+      if (arg.becomes == kNone) return false;
+      const SimValue& v = values_[static_cast<size_t>(arg.becomes)];
+      return v.uses > 0 || v.pending > 0;
+    };
+    return std::all_of(o.fresh.begin() + 1, o.fresh.end(), there) && std::none_of(o.args.begin(), o.args.end(), wanted);
   }
 
   // The buffer an operator writes over: what we rebuilt for it alone, or a copy. With one reference, its taker's.

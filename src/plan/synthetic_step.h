@@ -24,6 +24,7 @@ class SyntheticStep {
 
   void release(ValueId v);  // the program lets go of it
   void release_later(ValueId v) { at_end_.push_back(v); }
+  void shortcut(double seconds) { graph_.ops.back().shortcut_seconds = seconds; }  // of the last operator
   void encoding(ValueId v, int64_t bytes, double encode_seconds, double decode_seconds);
 
   // A backward node, run in the reverse of the order they are declared in. It unpacks `saved`, takes a gradient as large

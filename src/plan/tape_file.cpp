@@ -1,7 +1,7 @@
 // The tape file, version 1. docs/tape-format.md explains it, byte by byte.
 //
-// A hostile file cannot make us hold much more than itself: the worst record, an operator of 12 bytes with a name of 255,
-// becomes some 30 times as large.
+// A hostile file cannot make us hold much more than itself: the worst record, an operator of 20 bytes with a name of 255,
+// becomes some 20 times as large.
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -78,6 +78,7 @@ class TapeWriter {
   void op(const Op& o) {
     out_.count(names_.at(o.name));
     out_.real(o.seconds);
+    out_.real(o.shortcut_seconds);
     out_.amount(o.working_bytes);
     out_.count(o.args.size());
     for (const Arg& arg : o.args) {
@@ -121,7 +122,7 @@ class TapeReader {
     for (std::string_view& name : names_) name = in_.text(kLongestName);
     graph.values.resize(in_.count(4));
     for (Value& v : graph.values) value(v);
-    graph.ops.resize(in_.count(12));
+    graph.ops.resize(in_.count(20));
     for (Op& o : graph.ops) op(o);
     graph.handles.resize(in_.count(1));
     for (ValueId& v : graph.handles) v = in_.id();
@@ -149,6 +150,7 @@ class TapeReader {
     if (name >= names_.size()) fail_("refers to a name that is not there");
     o.name = names_[static_cast<size_t>(name)];
     o.seconds = in_.real();
+    o.shortcut_seconds = in_.real();
     o.working_bytes = in_.amount();
     o.args.resize(in_.count(2));
     for (Arg& arg : o.args) {

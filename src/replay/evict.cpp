@@ -22,6 +22,13 @@ bool Tape::is_at_hand(ValueId id) {
   return v.held || v.encoded || v.rebuilt || living_storage(id);
 }
 
+double Tape::replay_seconds(const Op& op, ValueId wanted) {
+  const bool shortcut = op.shortcut_seconds > 0 && op.fresh.front().value == wanted &&
+                        std::all_of(op.fresh.begin() + 1, op.fresh.end(),
+                                    [&](const FreshOutput& output) { return is_at_hand(output.value); });
+  return shortcut ? op.shortcut_seconds : op.seconds;
+}
+
 // Seconds to rebuild `id` from what would be left without it, or none if that cannot be done.
 std::optional<double> Tape::seconds_to_rebuild(ValueId id) {
   double seconds = 0;
@@ -35,7 +42,7 @@ std::optional<double> Tape::seconds_to_rebuild(ValueId id) {
     Op& producer = op(value(at).producer);
     if (producer.priced == pricings_) continue;
     producer.priced = pricings_;
-    seconds += producer.seconds;
+    seconds += replay_seconds(producer, at);
     // Beyond the limit only whether it is possible matters no more either: what is that deep has been kept so far.
     if (++looked > kMostAncestors) continue;
     for (const TensorArg& arg : producer.args) {

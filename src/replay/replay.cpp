@@ -12,6 +12,7 @@
 
 #include "memory/allocator.h"
 #include "plan/demand.h"
+#include "replay/shortcut.h"
 #include "session/testing.h"
 #include "store/encoded_value.h"
 #include "tape/compat.h"
@@ -196,25 +197,43 @@ void Replay::choose_segment(ValueId target) {
 
 void Replay::run(OpId id) {
   Op& op = tape_.op(id);
-  std::vector<c10::IValue> stack = arguments_of(op);
-  call(op, stack);
+  const bool shortcut = may_take_shortcut(op);
+  std::vector<c10::IValue> stack = arguments_of(op, !shortcut);
+  if (shortcut) {
+    call_shortcut(op, stack);
+  } else {
+    call(op, stack);
+  }
   store(op, stack);
   stack.clear();
   scratch_.clear();
   release_inputs(op);
 }
 
-std::vector<c10::IValue> Replay::arguments_of(const Op& op) {
+// All other results are there, or nobody wants them.
+bool Replay::may_take_shortcut(const Op& op) {
+  if (op.shortcut_seconds <= 0) return false;
+  const bool given = std::all_of(op.fresh.begin() + 1, op.fresh.end(), [&](const FreshOutput& output) {
+    return static_cast<bool>(tape_.content(output.value, &op));
+  });
+  return given && std::none_of(op.args.begin(), op.args.end(), [&](const TensorArg& arg) {
+           return arg.becomes != kNone && (tape_.value(arg.becomes).uses > 0 || tape_.value(arg.becomes).pending > 0);
+         });
+}
+
+// What an operator writes is left out of a shortcut, which does not write it.
+std::vector<c10::IValue> Replay::arguments_of(const Op& op, bool with_written) {
   std::vector<c10::IValue> stack = op.stack;
   std::vector<std::vector<at::Tensor>> lists(op.lists.size());
   for (size_t l = 0; l < op.lists.size(); ++l) lists[l].resize(static_cast<size_t>(op.lists[l].size));
   scratch_.resize(op.args.size());
   for (size_t i = 0; i < op.args.size(); ++i) {
     const TensorArg& arg = op.args[i];
-    if (arg.becomes != kNone) scratch_[i] = scratch_for(op, arg);
+    if (arg.becomes != kNone && with_written) scratch_[i] = scratch_for(op, arg);
   }
   for (size_t i = 0; i < op.args.size(); ++i) {
     const TensorArg& arg = op.args[i];
+    if (arg.becomes != kNone && !with_written) continue;
     c10::Storage storage = scratch_[i];
     // The same content read through another argument sees what the operator writes, as it did in forward.
     for (size_t j = 0; !storage && j < op.args.size(); ++j) {
@@ -255,7 +274,18 @@ c10::Storage Replay::scratch_for(const Op& op, const TensorArg& arg) {
   return taken;
 }
 
-void Replay::call(Op& op, std::vector<c10::IValue>& stack) {
+void Replay::call_shortcut(Op& op, std::vector<c10::IValue>& stack) {
+  std::vector<at::Tensor> rest;
+  for (size_t i = 1; i < op.fresh.size(); ++i) {
+    const ValueId id = op.fresh[i].value;
+    rest.push_back(Geometry::flat(tape_.value(id).bytes, tape_.value(id).dtype).over(tape_.content(id, &op)));
+  }
+  take_shortcut(stack, rest);
+  const double seconds = call(op, stack);
+  if (tape_.timeline) tape_.timeline->shortcut_took(op, seconds);
+}
+
+double Replay::call(Op& op, std::vector<c10::IValue>& stack) {
   detail::maybe_fail_operator(op.traits->name.name.c_str());
   std::optional<DefaultGeneratorSwap> swap;
   if (op.generator.defined()) {
@@ -271,6 +301,7 @@ void Replay::call(Op& op, std::vector<c10::IValue>& stack) {
   const auto spent = std::chrono::steady_clock::now() - start;
   count(op.account, &Counters::ops_replayed);
   count(op.account, &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
+  return std::chrono::duration<double>(spent).count();
 }
 
 void Replay::store(const Op& op, const std::vector<c10::IValue>& stack) {
@@ -286,13 +317,13 @@ void Replay::store(const Op& op, const std::vector<c10::IValue>& stack) {
 
 void Replay::set_rebuilt(const Op& op, ValueId id, const c10::Storage& storage) {
   Value& v = tape_.value(id);
+  if (v.rebuilt || v.held || v.encoded || (v.uses == 0 && v.pending == 0)) return;
   if (static_cast<int64_t>(storage.nbytes()) != v.bytes) {
     throw InternalError("[backward] op '" + op.name() + "': it made " + std::to_string(storage.nbytes()) +
                         " bytes when replayed and " + std::to_string(v.bytes) +
                         " in forward, so its result cannot be used. Keep it: retrace::selective({\"" + op.name() +
                         "\"}); and please report this.");
   }
-  if (v.rebuilt || v.held || v.encoded || (v.uses == 0 && v.pending == 0)) return;
   becomes_source<Pending>(tape_, id);
   v.rebuilt = storage;
   tape_.used(id);

@@ -22,9 +22,11 @@ class Replay {
   c10::Storage obtain(ValueId value, const Op* wanted_by);
   void choose_segment(ValueId target);
   void run(OpId id);
-  std::vector<c10::IValue> arguments_of(const Op& op);
+  bool may_take_shortcut(const Op& op);
+  std::vector<c10::IValue> arguments_of(const Op& op, bool with_written);
   c10::Storage scratch_for(const Op& op, const TensorArg& arg);
-  void call(Op& op, std::vector<c10::IValue>& stack);
+  double call(Op& op, std::vector<c10::IValue>& stack);
+  void call_shortcut(Op& op, std::vector<c10::IValue>& stack);
   void store(const Op& op, const std::vector<c10::IValue>& stack);
   void set_rebuilt(const Op& op, ValueId value, const c10::Storage& storage);
   void release(ValueId value);

@@ -150,7 +150,9 @@ void Budgeting::learn(Known& known, const Run& run, const Timeline& timeline, in
   plan::Graph seen = timeline.graph();
   if (seen.ops.size() == known.graph.ops.size()) {
     for (size_t i = 0; i < seen.ops.size(); ++i) {
-      seen.ops[i].seconds = std::min(seen.ops[i].seconds, known.graph.ops[i].seconds);
+      plan::Op& op = seen.ops[i];
+      op.seconds = std::min(op.seconds, known.graph.ops[i].seconds);
+      op.shortcut_seconds = std::min(op.shortcut_seconds, known.graph.ops[i].shortcut_seconds);
     }
     for (size_t v = 0; v < std::min(seen.values.size(), known.graph.values.size()); ++v) {
       if (seen.values[v].encoding.bytes == 0) seen.values[v].encoding = known.graph.values[v].encoding;

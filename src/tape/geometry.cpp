@@ -24,6 +24,14 @@ Geometry Geometry::of(const at::Tensor& tensor) {
   return g;
 }
 
+Geometry Geometry::flat(int64_t bytes, at::ScalarType dtype) {
+  Geometry g;
+  g.sizes.push_back(bytes / static_cast<int64_t>(c10::elementSize(dtype)));
+  g.strides.push_back(1);
+  g.dtype = dtype;
+  return g;
+}
+
 at::Tensor Geometry::over(c10::Storage storage) const {
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
                                                          c10::scalarTypeToTypeMeta(dtype));

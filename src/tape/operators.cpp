@@ -72,6 +72,7 @@ std::unique_ptr<OpTraits> describe(const c10::OperatorHandle& op) {
   traits->shape_only = kShapeOnly.count(name) > 0;
   traits->uninitialised = kUninitialised.count(name) > 0;
   traits->opaque = kOpaque.count(name) > 0;
+  traits->batch_norm = name == "aten::native_batch_norm";
   if (const auto scratch = kScratchOutputs.find(name); scratch != kScratchOutputs.end()) {
     traits->scratch_output = scratch->second;
   }

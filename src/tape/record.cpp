@@ -9,6 +9,7 @@
 
 #include "memory/allocator.h"
 #include "policy/rules.h"
+#include "replay/shortcut.h"
 #include "session/testing.h"
 #include "tape/compat.h"
 #include "tape/fingerprint.h"
@@ -68,11 +69,6 @@ class Recording {
   }
 
  private:
-  // A tensor argument, held until it is clear whether the tape needs it.
-  struct Seen {
-    at::Tensor tensor;
-  };
-
   void before() {
     const Tape::Lock lock(tape_);
     tape_.begin_event();
@@ -150,16 +146,16 @@ class Recording {
       tape_.value(arg.value).unwritten = false;
     }
     op_->args.push_back(std::move(arg));
-    seen_.push_back({tensor});
+    seen_.push_back(tensor);
   }
 
   // The content that is about to be overwritten must stay available to whoever is rebuilt from it, this op included.
-  void prepare_write(const TensorArg& arg, const Seen& seen) {
+  void prepare_write(const TensorArg& arg, const at::Tensor& seen) {
     const Value& v = tape_.value(arg.value);
     if (!tape_.is_root(v) || !(replayable_ || v.consumed) || v.held_copy) return;
     if (v.bytes <= kSmallRootBytes) {
       const memory::OwnerScope owner(memory::Owner::kept);
-      copies_.emplace_back(arg.value, memory::copy_of(seen.tensor.storage()));
+      copies_.emplace_back(arg.value, memory::copy_of(seen.storage()));
     } else {
       repeatable_ = replayable_ = false;
       tape_.secure_dependents(arg.value);
@@ -192,7 +188,8 @@ class Recording {
     const OpId id = replayable_ ? tape_.next_op() : kNone;
     meet_plan();
     add_values(id, keep);
-    if (tape_.timeline) tape_.timeline->op_made(tape_, *op_, repeatable_);
+    if (has_shortcut(*op_, seen_)) op_->shortcut_seconds = kShortcutShare * op_->seconds;
+    if (tape_.timeline) op_->timeline_id = tape_.timeline->op_made(tape_, *op_, repeatable_);
     if (traits_.may_draw && op_->generator.defined() && !has_drawn(op_->generator, default_generator())) {
       op_->generator = at::Generator();
     }
@@ -248,7 +245,7 @@ class Recording {
 
   void note_views() const {
     if (at::GradMode::is_enabled()) return;
-    if (std::none_of(seen_.begin(), seen_.end(), [](const Seen& s) { return s.tensor.requires_grad(); })) return;
+    if (std::none_of(seen_.begin(), seen_.end(), [](const at::Tensor& t) { return t.requires_grad(); })) return;
     for (const at::Tensor& t : outputs_) {
       if (t.defined()) note_no_grad_view(t);
     }
@@ -259,7 +256,7 @@ class Recording {
     if (!rules.looks_at_operators() || detail::recompute_everything()) return Decision::recompute;
     const Pause pause;
     std::vector<TensorInfo> inputs, outputs;
-    for (const Seen& seen : seen_) inputs.push_back(describe(seen.tensor));
+    for (const at::Tensor& t : seen_) inputs.push_back(describe(t));
     for (const at::Tensor& t : outputs_) {
       if (t.defined()) outputs.push_back(describe(t));
     }
@@ -289,7 +286,7 @@ class Recording {
       const auto same = std::find_if(written_.begin(), written_.end(), [&](size_t j) {
         return op_->args[j].value == arg.value && op_->args[j].becomes != kNone;
       });
-      arg.becomes = same == written_.end() ? overwrite(arg, seen_[i].tensor, id) : op_->args[*same].becomes;
+      arg.becomes = same == written_.end() ? overwrite(arg, seen_[i], id) : op_->args[*same].becomes;
       choose(arg.becomes, keep);
     }
   }
@@ -344,7 +341,7 @@ class Recording {
       const Value& v = tape_.value(arg.value);
       const bool overwritten =
           std::any_of(written_.begin(), written_.end(), [&](size_t j) { return op_->args[j].value == arg.value; });
-      if (!overwritten && (tape_.is_root(v) || v.keep)) tape_.hold(arg.value, seen_[i].tensor.storage());
+      if (!overwritten && (tape_.is_root(v) || v.keep)) tape_.hold(arg.value, seen_[i].storage());
     }
   }
 
@@ -353,7 +350,7 @@ class Recording {
       if (!scope->cuts) continue;
       for (size_t i = 0; i < seen_.size(); ++i) {
         const TensorArg& arg = op_->args[i];
-        if (!arg.shape_only && seen_[i].tensor.requires_grad()) scope->cuts->read(tape_, arg.value);
+        if (!arg.shape_only && seen_[i].requires_grad()) scope->cuts->read(tape_, arg.value);
       }
       if (!op_->fresh.empty()) {
         scope->cuts->made(tape_, op_->fresh.front().value, kNone);
@@ -370,10 +367,10 @@ class Recording {
   Stack* stack_;
   const size_t arguments_;
   std::unique_ptr<Op> op_;
-  bool repeatable_;              // could be run again, as far as we understand it
-  bool replayable_;              // and the policy may want to
-  std::vector<Seen> seen_;       // parallel to op_->args
-  std::vector<size_t> written_;  // positions in op_->args
+  bool repeatable_;               // could be run again, as far as we understand it
+  bool replayable_;               // and the policy may want to
+  std::vector<at::Tensor> seen_;  // parallel to op_->args
+  std::vector<size_t> written_;   // positions in op_->args
   std::vector<std::pair<ValueId, c10::Storage>> copies_;
   std::vector<at::Tensor> outputs_;
   std::vector<size_t> fresh_;  // positions in outputs_

@@ -75,6 +75,8 @@ struct Op {
   std::vector<FreshOutput> fresh;
   at::Generator generator;  // in the state it was drawn from; undefined if it was not
   float seconds = 0;
+  float shortcut_seconds = 0;  // of making its first result from the others; 0: it cannot be
+  int32_t timeline_id = kNone;
   Account account;
 
   int32_t alive = 0;
@@ -246,6 +248,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   bool encode(ValueId id, const c10::Storage& storage);
   bool is_at_hand(ValueId id);
   std::optional<double> seconds_to_rebuild(ValueId id);
+  double replay_seconds(const Op& op, ValueId wanted);
   int64_t evictable_bytes(ValueId id) const;
   int64_t evict_any();
 

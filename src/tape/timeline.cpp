@@ -94,11 +94,12 @@ void Timeline::op_made_nothing() {
   }
 }
 
-void Timeline::op_made(Tape& tape, const Op& op, bool replayable) {
+int32_t Timeline::op_made(Tape& tape, const Op& op, bool replayable) {
   const auto id = static_cast<plan::OpId>(graph_.ops.size());
   plan::Op& recorded = graph_.ops.emplace_back();
   recorded.name = op.name();
   recorded.seconds = op.seconds;
+  recorded.shortcut_seconds = op.shortcut_seconds;
   recorded.working_bytes = working_bytes_;
   for (const TensorArg& arg : op.args) {
     describe(tape, arg.value);
@@ -115,6 +116,11 @@ void Timeline::op_made(Tape& tape, const Op& op, bool replayable) {
   }
   window_ = memory::next_window();
   graph_.events.push_back({plan::EventKind::op, id, op_window_.now, window_.now, op_window_.gradients});
+  return id;
+}
+
+void Timeline::shortcut_took(const Op& op, double seconds) {
+  if (op.timeline_id != kNone) graph_.ops[static_cast<size_t>(op.timeline_id)].shortcut_seconds = seconds;
 }
 
 int32_t Timeline::saved(Tape& tape, ValueId value) {

@@ -18,7 +18,8 @@ class Timeline {
   void op_begins(Tape& tape);
   void op_ran();
   void op_made_nothing();
-  void op_made(Tape& tape, const Op& op, bool replayable);
+  int32_t op_made(Tape& tape, const Op& op, bool replayable);  // gives the op's id
+  void shortcut_took(const Op& op, double seconds);
 
   int32_t saved(Tape& tape, ValueId value);  // gives the handle's id
   void unpack_begins(Tape& tape, int32_t handle);

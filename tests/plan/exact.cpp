@@ -26,7 +26,7 @@ class Model {
     std::ofstream out(path);
     out.precision(17);
     out << "Minimize\n obj: 0 nothing";
-    for (size_t o = 0; o < graph_.ops.size(); ++o) out << " + " << graph_.ops[o].seconds << " " << name('o', o);
+    for (size_t o = 0; o < graph_.ops.size(); ++o) out << " + " << least_seconds(graph_.ops[o]) << " " << name('o', o);
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const Encoding& e = graph_.values[v].encoding;
       if (can_encode(v)) out << " + " << e.encode_seconds + e.decode_seconds << " " << name('e', v);

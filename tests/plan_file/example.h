@@ -19,7 +19,12 @@ inline Graph example() {
   g.start_bytes = 300;
   g.weight_bytes = 200;
   g.values = {value(16, 0, kNone, true), value(16, 1, 0, false, {2, 0.25, 0.125})};
-  g.ops = {{.name = "aten::sin", .seconds = 0.0625, .working_bytes = 16, .args = {{.value = 0}}, .fresh = {1}}};
+  g.ops = {{.name = "aten::sin",
+            .seconds = 0.0625,
+            .shortcut_seconds = 0.03125,
+            .working_bytes = 16,
+            .args = {{.value = 0}},
+            .fresh = {1}}};
   g.handles = {0};
   g.events = {{EventKind::save, 0, 300, 300, 0},
               {EventKind::op, 0, 300, 364, 0},
@@ -61,6 +66,7 @@ inline Graph random_graph(uint32_t seed, int ops) {
       g.values.push_back(value(below(1 << 20), storages, id));
       current.push_back(made);
     }
+    if (!op.fresh.empty() && below(3) == 0) op.shortcut_seconds = op.seconds / 4;
     if (below(4) == 0) g.values.back().encoding = {g.values.back().bytes / 32, 1e-6, 2e-6};
     g.ops.push_back(std::move(op));
     happens(EventKind::op, id);

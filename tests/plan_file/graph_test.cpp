@@ -56,6 +56,7 @@ TEST(Check, AmountsAreFiniteAndNotNegative) {
        {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN(), 1e300}) {
     expect_refused([&](Graph& g) { g.seconds = bad; }, "graph: seconds is");
     expect_refused([&](Graph& g) { g.ops[0].seconds = bad; }, "op 0 'aten::sin': seconds is");
+    expect_refused([&](Graph& g) { g.ops[0].shortcut_seconds = bad; }, "op 0 'aten::sin': shortcut_seconds is");
     expect_refused([&](Graph& g) { g.values[1].encoding.encode_seconds = bad; }, "encode_seconds is");
     expect_refused([&](Graph& g) { g.values[1].encoding.decode_seconds = bad; }, "decode_seconds is");
   }
@@ -84,7 +85,12 @@ TEST(Check, AnOpReadsOnlyWhatWasMadeBeforeIt) {
 }
 
 TEST(Check, AValueHasOneMaker) {
-  expect_refused([](Graph& g) { g.ops[0].fresh.clear(); }, "which does not make it");
+  const auto makes_nothing = [](Graph& g) {
+    g.ops[0].fresh.clear();
+    g.ops[0].shortcut_seconds = 0;
+  };
+  expect_refused(makes_nothing, "which does not make it");
+  expect_refused([](Graph& g) { g.ops[0].fresh.clear(); }, "has a shortcut to a result it does not make");
   expect_refused([](Graph& g) { g.ops.push_back(g.ops[0]); }, "makes value 1, as op 0 does");
   expect_refused([](Graph& g) { g.ops[0].fresh = {1, 1}; }, "begins storage 1 twice");
   expect_refused([](Graph& g) { g.values[1].storage = kNone; }, "which is in no storage");
@@ -116,7 +122,7 @@ TEST(Keepable, IsWhatCanBeRebuiltAndIsWantedAndNotOverwritten) {
               value(8, 4, 4),            // only its shape is looked at
               value(8, 5, kNone),        // a root the step made
               value(8, 2, kNone)};       // written by somebody unknown, over the saved one
-  const auto op = [](Arg arg, std::vector<ValueId> fresh) { return Op{"aten::op", 0, 0, {arg}, std::move(fresh)}; };
+  const auto op = [](Arg arg, std::vector<ValueId> fresh) { return Op{"aten::op", 0, 0, 0, {arg}, std::move(fresh)}; };
   g.ops.push_back(op({.value = 0}, {1}));
   g.ops.push_back(op({.value = 1, .becomes = 2}, {}));
   g.ops.push_back(op({.value = 2}, {3}));

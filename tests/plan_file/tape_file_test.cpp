@@ -37,7 +37,9 @@ void expect_same(const Graph& a, const Graph& b) {
   }
   ASSERT_EQ(a.ops.size(), b.ops.size());
   for (size_t i = 0; i < a.ops.size(); ++i) {
-    const auto fields = [](const Op& o) { return std::tuple(o.name, o.seconds, o.working_bytes, o.fresh); };
+    const auto fields = [](const Op& o) {
+      return std::tuple(o.name, o.seconds, o.shortcut_seconds, o.working_bytes, o.fresh);
+    };
     EXPECT_EQ(fields(a.ops[i]), fields(b.ops[i]));
     ASSERT_EQ(a.ops[i].args.size(), b.ops[i].args.size());
     for (size_t k = 0; k < a.ops[i].args.size(); ++k) {
