@@ -4,6 +4,7 @@
 //   retrace::budget("40%")                    // of the peak that the plain program would have
 //   retrace::budget(1'500'000'000)            // bytes
 //   retrace::budget("40%").best_effort()      // the smallest budget that is feasible, if this one is not
+//   retrace::budget("40%").allow_bfloat16()   // gradients need not be exact: see below
 //
 // What is counted: all tensor bytes that are live on the device at one moment of the step; weights, gradients and
 // optimizer state included. Not counted: the program itself, and what libraries allocate for themselves.
@@ -33,11 +34,17 @@ class Budget {
   // Run at the smallest feasible budget instead of throwing InfeasibleBudget. Default: throw.
   [[nodiscard]] Budget best_effort() const;
 
+  // A value may also be held in bfloat16: half the bytes of a float, and 8 bits of its 24-bit fraction. Gradients are then no
+  // longer those of the plain program, and cannot be verified from the step on that follows such a plan; PlanSummary
+  // tells how many values are held so. Default: everything is exact.
+  [[nodiscard]] Budget allow_bfloat16() const;
+
   std::optional<int64_t> bytes() const;
   std::optional<double> fraction() const;  // of the plain peak; above 0, at most 1
   bool is_best_effort() const { return best_effort_; }
+  bool allows_bfloat16() const { return bfloat16_; }
 
-  // "1.5GiB", "800MB", "40%": budget() reads it back. Does not tell best_effort().
+  // "1.5GiB", "800MB", "40%": budget() reads it back. Does not tell best_effort() and allow_bfloat16().
   std::string text() const;
 
   friend bool operator==(const Budget&, const Budget&) = default;
@@ -48,6 +55,7 @@ class Budget {
   int64_t bytes_ = 0;   // 0: in percent
   double percent_ = 0;  // 0: in bytes
   bool best_effort_ = false;
+  bool bfloat16_ = false;
 };
 
 // Throws UsageError for what is no amount, zero, negative, not finite, above 100 %, or more bytes than int64 can count.

@@ -14,7 +14,8 @@ struct PlanSummary {
   double bound_seconds = 0;   // proven: no plan of the same options within the budget takes less for the step
   double gap = 0;             // (seconds - bound_seconds) / seconds
   int64_t values_kept = 0;
-  int64_t values_encoded = 0;  // kept without loss in fewer bytes
+  int64_t values_encoded = 0;  // kept in fewer bytes
+  int64_t values_lossy = 0;    // of those, in bfloat16: 0 unless the budget allows it
   int64_t values_rebuilt = 0;
   int64_t encoded_bytes = 0;        // what the encoded ones take
   int64_t encoded_plain_bytes = 0;  // and would take as they are

@@ -243,4 +243,10 @@ std::vector<bool> keepable(const Graph& graph) {
 
 void check(const Graph& graph) { Checker(graph).run(); }
 
+int64_t lossy_values(const Choices& choices, const Graph& graph) {
+  int64_t count = 0;
+  for (size_t v = 0; v < choices.size(); ++v) count += choices[v] == Choice::encode && graph.values[v].encoding.lossy;
+  return count;
+}
+
 }  // namespace retrace::plan

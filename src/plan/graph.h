@@ -34,10 +34,11 @@ struct Op {
 // What running it again takes if all goes well.
 inline double least_seconds(const Op& op) { return op.shortcut_seconds > 0 ? op.shortcut_seconds : op.seconds; }
 
-// How a value may be held in fewer bytes, without loss.
+// How a value may be held in fewer bytes.
 struct Encoding {
   int64_t bytes = 0;  // 0: it cannot be
   double encode_seconds = 0, decode_seconds = 0;
+  bool lossy = false;  // what comes back is not what was there: only if the user asked for it
 };
 
 struct Value {
@@ -89,6 +90,9 @@ using Choices = std::vector<Choice>;  // by value
 
 // Whether `keep` means anything for a value: it can be rebuilt, is saved or read, and nothing overwrites it.
 std::vector<bool> keepable(const Graph& graph);
+
+// How many of them are held with loss.
+int64_t lossy_values(const Choices& choices, const Graph& graph);
 
 // Throws UsageError naming the first thing that does not hold: ids in range, an op reads what was made before it, bytes
 // and seconds finite and not negative, events that refer to what exists.

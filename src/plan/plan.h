@@ -15,7 +15,8 @@ struct Plan {
   Choices choices;         // by value
   uint64_t signature = 0;  // of the graph it is for
   int64_t budget_bytes = 0;
-  std::string strategy;  // that found it
+  std::string strategy;      // that found it
+  int64_t lossy_values = 0;  // held with loss, as the user allowed
 
   int64_t peak_bytes = 0;     // predicted, with its owners
   Owners at_peak;             //

@@ -75,6 +75,7 @@ class PlanReader {
     Plan plan;
     plan.signature = signature();
     plan.strategy = text(json_, "strategy");
+    plan.lossy_values = amount(json_, "lossy_values");
     plan.budget_bytes = amount(json_, "budget_bytes");
     plan.peak_bytes = amount(json_, "peak_bytes");
     const Json& owners = member(json_, "at_peak");
@@ -181,6 +182,7 @@ std::string to_json(const Plan& plan) {
       {"retrace_plan", kVersion},
       {"signature", hexadecimal(plan.signature)},
       {"strategy", plan.strategy},
+      {"lossy_values", plan.lossy_values},
       {"budget_bytes", plan.budget_bytes},
       {"peak_bytes", plan.peak_bytes},
       {"at_peak",

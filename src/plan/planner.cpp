@@ -149,6 +149,7 @@ Answer Planner::solve(int64_t budget_bytes, const std::string& strategy) {
   }
   const Outcome outcome = Simulator(graph_).run(best.choices);
   plan.choices = std::move(best.choices);
+  plan.lossy_values = lossy_values(plan.choices, graph_);
   plan.signature = graph_.signature;
   plan.budget_bytes = budget_bytes;
   plan.peak_bytes = outcome.peak_bytes;

@@ -24,7 +24,7 @@ constexpr size_t kHeaderBytes = 20;  // magic, version, length of the body
 constexpr size_t kChecksumBytes = 8;
 constexpr size_t kLongestName = 255;
 
-constexpr uint8_t kForeign = 1, kEncoded = 2;
+constexpr uint8_t kForeign = 1, kEncoded = 2, kLossy = 4;
 
 uint64_t checksum(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
@@ -68,7 +68,7 @@ class TapeWriter {
     out_.amount(v.bytes);
     out_.id(v.storage);
     out_.id(v.producer);
-    out_.byte(static_cast<uint8_t>((v.foreign ? kForeign : 0) | (encoded ? kEncoded : 0)));
+    out_.byte(static_cast<uint8_t>((v.foreign ? kForeign : 0) | (encoded ? kEncoded : 0) | (e.lossy ? kLossy : 0)));
     if (!encoded) return;
     out_.amount(e.bytes);
     out_.real(e.encode_seconds);
@@ -137,8 +137,9 @@ class TapeReader {
     v.storage = in_.id();
     v.producer = in_.id();
     const uint8_t flags = in_.byte();
-    if ((flags & ~(kForeign | kEncoded)) != 0) fail_("holds a value of unknown flags");
+    if ((flags & ~(kForeign | kEncoded | kLossy)) != 0) fail_("holds a value of unknown flags");
     v.foreign = (flags & kForeign) != 0;
+    v.encoding.lossy = (flags & kLossy) != 0;
     if ((flags & kEncoded) == 0) return;
     v.encoding.bytes = in_.amount();
     v.encoding.encode_seconds = in_.real();

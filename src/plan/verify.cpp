@@ -83,6 +83,8 @@ void verify(const Plan& plan, const Graph& graph) {
   const Outcome outcome = Simulator(graph).run(plan.choices);
   if (outcome.peak_bytes != plan.peak_bytes)
     wrong(amount("peak bytes", static_cast<double>(plan.peak_bytes), static_cast<double>(outcome.peak_bytes)));
+  if (plan.lossy_values != lossy_values(plan.choices, graph))
+    wrong("it holds other values with loss than the " + std::to_string(plan.lossy_values) + " it admits to");
   if (!same(outcome.replay_seconds, plan.replay_seconds))
     wrong(amount("seconds of rebuilding", plan.replay_seconds, outcome.replay_seconds));
   if (!same(graph.seconds + outcome.replay_seconds, plan.seconds))

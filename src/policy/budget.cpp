@@ -141,6 +141,12 @@ Budget Budget::best_effort() const {
   return copy;
 }
 
+Budget Budget::allow_bfloat16() const {
+  Budget copy = *this;
+  copy.bfloat16_ = true;
+  return copy;
+}
+
 std::optional<int64_t> Budget::bytes() const { return bytes_ > 0 ? std::optional(bytes_) : std::nullopt; }
 std::optional<double> Budget::fraction() const { return percent_ > 0 ? std::optional(percent_ / 100) : std::nullopt; }
 

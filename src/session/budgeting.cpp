@@ -45,7 +45,8 @@ std::shared_ptr<Run> Budgeting::begin_step(const std::shared_ptr<Timeline>& time
   Guide guide;
   if (!known_.empty()) guide = guide_for(known_[latest_]);
   return std::make_shared<Run>(
-      budget_bytes(), std::move(guide), [this](size_t index, uint64_t hash) { return find_guide(index, hash); },
+      budget_bytes(), budget_.allows_bfloat16(), std::move(guide),
+      [this](size_t index, uint64_t hash) { return find_guide(index, hash); },
       [this, weak = std::weak_ptr(timeline)] {
         const auto open = weak.lock();
         if (!open || budget_.is_best_effort()) return;
@@ -185,6 +186,7 @@ std::optional<PlanSummary> Budgeting::summary() const {
   s.bound_seconds = plan.bound_seconds;
   s.gap = plan.gap();
   s.strategy = plan.strategy;
+  s.values_lossy = plan.lossy_values;
   s.planning_seconds = plan.planning_seconds;
   std::vector<char> counted(graph.values.size());
   for (const plan::ValueId v : graph.handles)

@@ -140,6 +140,7 @@ Widths widths(Code code) {
     case Code::narrow_i32_to_u8:
       return {4, 1};
     case Code::narrow_i32_to_u16:
+    case Code::bfloat16:
       return {4, 2};
   }
   return {0, 0};
@@ -166,6 +167,7 @@ auto with_widths(Code code, const F& f) {
     case Code::narrow_i32_to_u8:
       return f(uint32_t{}, uint8_t{});
     case Code::narrow_i32_to_u16:
+    case Code::bfloat16:  // has loops of its own
       break;
   }
   return f(uint32_t{}, uint16_t{});
@@ -193,6 +195,11 @@ std::optional<Encoding> guess_bits(const void* data, size_t bytes, size_t elemen
   }));
 }
 
+std::optional<Encoding> bfloat16_encoding(size_t bytes, size_t element_size) {
+  if (element_size != 4 || bytes % 4 != 0 || bytes == 0) return std::nullopt;
+  return Encoding{.code = Code::bfloat16, .count = bytes / 4};
+}
+
 size_t encoded_bytes(const Encoding& encoding) {
   const size_t width = widths(encoding.code).encoded;
   return width == 0 ? encoding.count / 8 + (encoding.count % 8 != 0 ? 1 : 0) : encoding.count * width;
@@ -201,6 +208,7 @@ size_t encoded_bytes(const Encoding& encoding) {
 size_t plain_bytes(const Encoding& encoding) { return encoding.count * widths(encoding.code).plain; }
 
 bool encode(const Encoding& e, const void* data, void* encoded) {
+  if (e.code == Code::bfloat16) return run<ToBfloat16>(data, e.count, encoded);
   return with_widths(e.code, [&](auto plain, auto small) {
     using Plain = decltype(plain);
     using Small = decltype(small);
@@ -213,6 +221,7 @@ bool encode(const Encoding& e, const void* data, void* encoded) {
 }
 
 void decode(const Encoding& e, const void* encoded, void* data) {
+  if (e.code == Code::bfloat16) return run<FromBfloat16>(encoded, e.count, data);
   with_widths(e.code, [&](auto plain, auto small) {
     using Plain = decltype(plain);
     using Small = decltype(small);

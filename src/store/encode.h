@@ -1,5 +1,6 @@
-// Content held in fewer bytes without loss: two-valued data (dropout masks, comparisons) as one bit per element,
-// whole numbers of a small range (indices, labels) in the width they need. Knows no LibTorch.
+// Content held in fewer bytes. Without loss: two-valued data (dropout masks, comparisons) as one bit per element, whole
+// numbers of a small range (indices, labels) in the width they need. With loss, never found but only asked for: floats as
+// bfloat16. Knows no LibTorch.
 //
 //   if (const auto encoding = find_encoding(data, bytes, 4, true)) {
 //     std::vector<char> held(encoded_bytes(*encoding));
@@ -25,6 +26,7 @@ enum class Code : uint8_t {
   narrow_i64_to_u32,
   narrow_i32_to_u8,
   narrow_i32_to_u16,
+  bfloat16,  // of 32-bit floats the upper half, rounded to nearest, ties to even
 };
 
 // What must be known to decode, a few bytes that its owner holds beside the encoded ones.
@@ -42,6 +44,9 @@ std::optional<Encoding> find_encoding(const void* data, size_t bytes, size_t ele
 
 // The same for two-valued content from a sample alone: encode() may still find out that it does not fit. Saves a pass.
 std::optional<Encoding> guess_bits(const void* data, size_t bytes, size_t element_size);
+
+// Lossy: see Code::bfloat16. None if the bytes are no 32-bit floats.
+std::optional<Encoding> bfloat16_encoding(size_t bytes, size_t element_size);
 
 size_t encoded_bytes(const Encoding& encoding);
 size_t plain_bytes(const Encoding& encoding);

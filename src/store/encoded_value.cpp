@@ -18,12 +18,14 @@ c10::Storage new_storage(size_t bytes) {
 constexpr size_t kSmallestBytes = 4096;
 
 // A guess suffices for two values: encode() finds out whether it was right.
-std::optional<store::Encoding> encoding_of(const c10::Storage& storage, c10::ScalarType dtype) {
+std::optional<store::Encoding> encoding_of(const c10::Storage& storage, c10::ScalarType dtype, bool bfloat16) {
   const void* const data = storage.data_ptr().get();
   const size_t element = c10::elementSize(dtype);
   if (storage.nbytes() < kSmallestBytes) return std::nullopt;
   if (const auto bits = store::guess_bits(data, storage.nbytes(), element)) return bits;
-  return store::find_encoding(data, storage.nbytes(), element, c10::isFloatingType(dtype));
+  auto found = store::find_encoding(data, storage.nbytes(), element, c10::isFloatingType(dtype));
+  if (!found && bfloat16 && dtype == c10::kFloat) found = store::bfloat16_encoding(storage.nbytes(), element);
+  return found;
 }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -32,8 +34,9 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 }  // namespace
 
-std::shared_ptr<const EncodedValue> EncodedValue::make(const c10::Storage& storage, c10::ScalarType dtype) {
-  const auto encoding = encoding_of(storage, dtype);
+std::shared_ptr<const EncodedValue> EncodedValue::make(const c10::Storage& storage, c10::ScalarType dtype,
+                                                       bool bfloat16) {
+  const auto encoding = encoding_of(storage, dtype, bfloat16);
   if (!encoding) return nullptr;
   auto value = std::shared_ptr<EncodedValue>(new EncodedValue(*encoding, storage.nbytes()));
   value->encoded_ = new_storage(store::encoded_bytes(*encoding));
@@ -42,15 +45,16 @@ std::shared_ptr<const EncodedValue> EncodedValue::make(const c10::Storage& stora
   return done ? value : nullptr;
 }
 
-std::optional<plan::Encoding> EncodedValue::measure(const c10::Storage& storage, c10::ScalarType dtype) {
+std::optional<plan::Encoding> EncodedValue::measure(const c10::Storage& storage, c10::ScalarType dtype, bool bfloat16) {
   auto start = std::chrono::steady_clock::now();
-  const auto encoding = encoding_of(storage, dtype);
+  const auto encoding = encoding_of(storage, dtype, bfloat16);
   if (!encoding) return std::nullopt;
   // Outside LibTorch's allocator: measuring must not show in the step's bytes.
   std::vector<char> encoded(store::encoded_bytes(*encoding));
   if (!store::encode(*encoding, storage.data_ptr().get(), encoded.data())) return std::nullopt;
   plan::Encoding measured;
   measured.bytes = static_cast<int64_t>(encoded.size());
+  measured.lossy = encoding->code == store::Code::bfloat16;
   measured.encode_seconds = seconds_since(start);
   std::vector<char> plain(storage.nbytes());
   start = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-// A storage's content held in fewer bytes, without loss.
+// A storage's content held in fewer bytes: without loss if it can be, in bfloat16 if that was asked for.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -15,10 +15,10 @@ namespace retrace {
 class EncodedValue {
  public:
   // Null if the content, taken as elements of `dtype`, is none that can be encoded.
-  static std::shared_ptr<const EncodedValue> make(const c10::Storage& storage, c10::ScalarType dtype);
+  static std::shared_ptr<const EncodedValue> make(const c10::Storage& storage, c10::ScalarType dtype, bool bfloat16);
 
   // What encoding it would save and cost, measured on the content itself; none if it cannot be.
-  static std::optional<plan::Encoding> measure(const c10::Storage& storage, c10::ScalarType dtype);
+  static std::optional<plan::Encoding> measure(const c10::Storage& storage, c10::ScalarType dtype, bool bfloat16);
 
   int64_t bytes() const { return static_cast<int64_t>(encoded_.nbytes()); }
   c10::Storage decode() const;

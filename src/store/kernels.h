@@ -214,6 +214,29 @@ struct Widen {
   }
 };
 
+// The upper half of a float, rounded; a NaN stays one, and stays quiet.
+struct ToBfloat16 {
+  RETRACE_ALWAYS_INLINE bool run(const void* from, size_t count, void* to) {
+    const auto in = static_cast<In<uint32_t>>(from);
+    const auto out = static_cast<Out<uint16_t>>(to);
+    for (size_t i = 0; i < count; ++i) {
+      const uint32_t x = in[i];
+      const uint32_t rounded = (x + 0x7fffU + (x >> 16 & 1U)) >> 16;
+      const uint32_t nan = x >> 16 | 0x40U;
+      out[i] = static_cast<uint16_t>((x & 0x7fffffffU) > 0x7f800000U ? nan : rounded);
+    }
+    return true;
+  }
+};
+
+struct FromBfloat16 {
+  RETRACE_ALWAYS_INLINE void run(const void* from, size_t count, void* to) {
+    const auto in = static_cast<In<uint16_t>>(from);
+    const auto out = static_cast<Out<uint32_t>>(to);
+    for (size_t i = 0; i < count; ++i) out[i] = uint32_t{in[i]} << 16;
+  }
+};
+
 #undef RETRACE_ALWAYS_INLINE
 
 }  // namespace retrace::store

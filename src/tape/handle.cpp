@@ -25,7 +25,7 @@ uint32_t version_of(const c10::VariableVersion& version) { return version.enable
 // Once per value, in a step that has no plan yet: whether it could be held in fewer bytes, and how long that takes.
 void look_for_encoding(Tape& tape, ValueId id, const c10::Storage& storage) {
   if (tape.timeline->looked_for_encoding(id)) return;
-  if (const auto encoding = EncodedValue::measure(storage, tape.value(id).dtype)) {
+  if (const auto encoding = EncodedValue::measure(storage, tape.value(id).dtype, tape.run->allows_bfloat16())) {
     tape.timeline->can_be_encoded(id, *encoding);
   }
 }
@@ -73,7 +73,8 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
     return;
   }
   geometry_ = Geometry::of(tensor);
-  if (scope.verify && !v.scratch && (!v.keep || tape.run)) fingerprint_ = retrace::fingerprint(tensor);
+  const bool exact = !tape.run || !tape.run->is_lossy();
+  if (scope.verify && exact && !v.scratch && (!v.keep || tape.run)) fingerprint_ = retrace::fingerprint(tensor);
   if (tape.timeline) {
     timeline_id_ = tape.timeline->saved(tape, id);
     if (tape.run && !tape.run->follows_plan()) look_for_encoding(tape, id, tensor.storage());

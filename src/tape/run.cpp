@@ -4,8 +4,9 @@
 
 namespace retrace {
 
-Run::Run(int64_t budget_bytes, Guide guide, FindGuide find_guide, Refuse refuse)
+Run::Run(int64_t budget_bytes, bool allows_bfloat16, Guide guide, FindGuide find_guide, Refuse refuse)
     : budget_bytes_(budget_bytes),
+      allows_bfloat16_(allows_bfloat16),
       guide_(std::move(guide)),
       find_guide_(std::move(find_guide)),
       refuse_(std::move(refuse)) {}

@@ -27,7 +27,7 @@ class Run final : public memory::Governor {
   using FindGuide = std::function<Guide(size_t index, uint64_t prefix_hash)>;
   // `refuse` is asked to throw when a backward has ended and the step needed more than its budget.
   using Refuse = std::function<void()>;
-  Run(int64_t budget_bytes, Guide guide, FindGuide find_guide, Refuse refuse);
+  Run(int64_t budget_bytes, bool allows_bfloat16, Guide guide, FindGuide find_guide, Refuse refuse);
 
   void attach(Tape& tape) { tape_ = &tape; }
   void meets_op(size_t index, uint64_t prefix_hash);
@@ -36,6 +36,8 @@ class Run final : public memory::Governor {
   bool follows_plan() const { return guide_.plan != nullptr; }
   plan::Choice choice(ValueId value) const;
   const std::shared_ptr<const plan::Plan>& plan() const { return guide_.plan; }
+  bool allows_bfloat16() const { return allows_bfloat16_; }
+  bool is_lossy() const { return guide_.plan && guide_.plan->lossy_values > 0; }  // nothing to compare then
   bool diverged() const { return diverged_; }  // from the plan it began with, and no other fitted
 
   // Once it is broken, what was needed so far: to fight for every byte of a budget that cannot hold would only take time.
@@ -62,6 +64,7 @@ class Run final : public memory::Governor {
 
  private:
   const int64_t budget_bytes_;
+  const bool allows_bfloat16_;
   Guide guide_;
   FindGuide find_guide_;
   Refuse refuse_;

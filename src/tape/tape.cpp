@@ -206,7 +206,7 @@ bool Tape::encode(ValueId id, const c10::Storage& storage) {
   if (!v.encode) return false;
   const memory::OwnerScope owner(Owner::kept);
   const auto start = std::chrono::steady_clock::now();
-  auto encoded = EncodedValue::make(storage, v.dtype);
+  auto encoded = EncodedValue::make(storage, v.dtype, run && run->allows_bfloat16());
   const auto spent = std::chrono::steady_clock::now() - start;
   if (!encoded) return false;
   for (const Account& account : accounts) {

@@ -67,7 +67,7 @@ inline Graph random_graph(uint32_t seed, int ops) {
       current.push_back(made);
     }
     if (!op.fresh.empty() && below(3) == 0) op.shortcut_seconds = op.seconds / 4;
-    if (below(4) == 0) g.values.back().encoding = {g.values.back().bytes / 32, 1e-6, 2e-6};
+    if (below(4) == 0) g.values.back().encoding = {g.values.back().bytes / 32, 1e-6, 2e-6, below(2) == 0};
     g.ops.push_back(std::move(op));
     happens(EventKind::op, id);
     if (below(2) == 0) {

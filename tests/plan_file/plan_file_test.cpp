@@ -19,6 +19,7 @@ Plan example(size_t values) {
   p.signature = 0xfedcba9876543210;  // does not fit a double, nor int64
   p.budget_bytes = int64_t{3} << 29;
   p.strategy = "mincut";
+  p.lossy_values = 7;
   p.peak_bytes = 1'234'567'890'123;
   p.at_peak = {.weights = 1, .gradients = 2, .kept = 3, .rebuilt = 4, .other = -5};
   p.seconds = 0.1 + 0.2;
@@ -32,8 +33,8 @@ Plan example(size_t values) {
 void expect_same(const Plan& a, const Plan& b) {
   const auto fields = [](const Plan& p) {
     const Owners& o = p.at_peak;
-    return std::tuple(p.signature, p.budget_bytes, p.strategy, p.peak_bytes, o.weights, o.gradients, o.kept, o.rebuilt,
-                      o.other, p.seconds, p.replay_seconds, p.bound_seconds, p.planning_seconds);
+    return std::tuple(p.signature, p.budget_bytes, p.strategy, p.lossy_values, p.peak_bytes, o.weights, o.gradients,
+                      o.kept, o.rebuilt, o.other, p.seconds, p.replay_seconds, p.bound_seconds, p.planning_seconds);
   };
   EXPECT_EQ(fields(a), fields(b));
   EXPECT_EQ(a.choices, b.choices);

@@ -31,7 +31,7 @@ void expect_same(const Graph& a, const Graph& b) {
   for (size_t i = 0; i < a.values.size(); ++i) {
     const auto fields = [](const Value& v) {
       return std::tuple(v.bytes, v.storage, v.producer, v.foreign, v.encoding.bytes, v.encoding.encode_seconds,
-                        v.encoding.decode_seconds);
+                        v.encoding.decode_seconds, v.encoding.lossy);
     };
     EXPECT_EQ(fields(a.values[i]), fields(b.values[i]));
   }

@@ -256,6 +256,53 @@ TEST(Encode, WhatWouldNotBecomeSmallerHasNoEncoding) {
   EXPECT_FALSE(guess_bits(nullptr, 0, 4).has_value());
 }
 
+uint32_t through_bfloat16(uint32_t bits) {
+  const auto encoding = bfloat16_encoding(4, 4);
+  uint16_t half = 0;
+  uint32_t back = 0;
+  EXPECT_TRUE(encode(*encoding, &bits, &half));
+  decode(*encoding, &half, &back);
+  return back;
+}
+
+TEST(Bfloat16, RoundsToTheNearestAndTiesToEven) {
+  EXPECT_EQ(through_bfloat16(0x3f800000), 0x3f800000U);  // 1
+  EXPECT_EQ(through_bfloat16(0x3f807fff), 0x3f800000U);
+  EXPECT_EQ(through_bfloat16(0x3f808000), 0x3f800000U);  // a tie, down to even
+  EXPECT_EQ(through_bfloat16(0x3f808001), 0x3f810000U);
+  EXPECT_EQ(through_bfloat16(0x3f818000), 0x3f820000U);  // a tie, up to even
+  EXPECT_EQ(through_bfloat16(0x80000000), 0x80000000U);  // -0
+  EXPECT_EQ(through_bfloat16(0x00000001), 0x00000000U);
+}
+
+TEST(Bfloat16, InfinitiesAndNansStayWhatTheyAre) {
+  EXPECT_EQ(through_bfloat16(0x7f800000), 0x7f800000U);
+  EXPECT_EQ(through_bfloat16(0xff800000), 0xff800000U);
+  EXPECT_EQ(through_bfloat16(0x7f7fffff), 0x7f800000U);  // beyond the largest
+  for (const uint32_t nan : {0x7fc00000U, 0x7f800001U, 0xffffffffU, 0x7fffffffU}) {
+    EXPECT_GT(through_bfloat16(nan) & 0x7fffffffU, 0x7f800000U) << nan;
+  }
+}
+
+TEST(Bfloat16, EveryLengthAtEveryAlignmentTakesHalfTheBytes) {
+  for (size_t count = 1; count <= 130; ++count) {
+    for (size_t offset = 0; offset < 5; ++offset) {
+      std::vector<float> content(count);
+      for (size_t i = 0; i < count; ++i) content[i] = static_cast<float>(i) - 64;  // 8 bits of fraction suffice
+      const auto encoding = bfloat16_encoding(count * 4, 4);
+      ASSERT_TRUE(encoding);
+      EXPECT_EQ(encoded_bytes(*encoding), count * 2);
+      expect_round_trip(content, *encoding, offset);
+    }
+  }
+}
+
+TEST(Bfloat16, IsForFloatsAlone) {
+  EXPECT_FALSE(bfloat16_encoding(8, 8));
+  EXPECT_FALSE(bfloat16_encoding(7, 4));
+  EXPECT_FALSE(bfloat16_encoding(0, 4));
+}
+
 TEST(Encode, OddSizesHaveNoEncoding) {
   const std::vector<uint8_t> content(96, 1);
   EXPECT_FALSE(find_encoding(content.data(), 95, 4, true).has_value());
