@@ -14,6 +14,8 @@ namespace {
 // A program whose shapes never repeat must not make us remember all of them.
 constexpr size_t kMostKnown = 32;
 
+constexpr size_t kStepsTimed = 9;  // a machine's speed changes: older times tell nothing about the next step
+
 constexpr const char* kOnline = "online";  // no plan: values go when memory runs short
 
 // What plain autograd does: keep what was saved.
@@ -21,6 +23,12 @@ int64_t plain_peak(const plan::Graph& graph) {
   plan::Choices choices(graph.values.size(), plan::Choice::rebuild);
   for (const plan::ValueId v : graph.handles) choices[static_cast<size_t>(v)] = plan::Choice::keep;
   return plan::Simulator(graph).run(choices).peak_bytes;
+}
+
+double median(std::vector<double> numbers) {
+  const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
+  std::nth_element(numbers.begin(), middle, numbers.end());
+  return *middle;
 }
 
 std::string described(const plan::Owners& owners) {
@@ -146,7 +154,8 @@ void Budgeting::end_step(const Run& run, const Timeline& timeline, double replay
 }
 
 // The plan was good if the step's peak was as predicted. If not (optimizer state was made, gradients stay from step to step),
-// the next one is made from what this step looked like. Operators' times become those of the faster step: noise only adds.
+// the next one is made from what this step looked like. An operator's time is its shortest so far, for its price: noise only
+// adds. The step's is the usual one, for the prediction.
 void Budgeting::learn(Known& known, const Run& run, const Timeline& timeline, int64_t measured_peak_bytes) {
   plan::Graph seen = timeline.graph();
   if (seen.ops.size() == known.graph.ops.size()) {
@@ -164,7 +173,10 @@ void Budgeting::learn(Known& known, const Run& run, const Timeline& timeline, in
   const bool as_predicted =
       online || (followed && measured_peak_bytes <= known.plan->peak_bytes &&
                  static_cast<double>(measured_peak_bytes) >= 0.995 * static_cast<double>(known.plan->peak_bytes));
-  if (known.timed) seen.seconds = std::min(seen.seconds, known.graph.seconds);
+  if (!known.timed) known.step_seconds.clear();
+  if (known.step_seconds.size() == kStepsTimed) known.step_seconds.erase(known.step_seconds.begin());
+  known.step_seconds.push_back(seen.seconds);
+  seen.seconds = median(known.step_seconds);
   known.graph = std::move(seen);
   known.start_bytes = start_bytes_;
   // The first step verifies, looks for encodings and evicts; times without that come with the first that follows a plan,
@@ -181,10 +193,11 @@ std::optional<PlanSummary> Budgeting::summary() const {
   PlanSummary s;
   s.budget_bytes = plan.budget_bytes;
   s.peak_bytes = plan.peak_bytes;
-  s.seconds = plan.seconds;
   s.replay_seconds = plan.replay_seconds;
-  s.bound_seconds = plan.bound_seconds;
-  s.gap = plan.gap();
+  // What the step takes without rebuilding has become better known since the plan was made.
+  s.seconds = graph.seconds + plan.replay_seconds;
+  s.bound_seconds = s.seconds - (plan.seconds - plan.bound_seconds);
+  s.gap = s.seconds > 0 ? (s.seconds - s.bound_seconds) / s.seconds : 0;
   s.strategy = plan.strategy;
   s.values_lossy = plan.lossy_values;
   s.planning_seconds = plan.planning_seconds;

@@ -34,11 +34,12 @@ class Budgeting {
     plan::Graph graph;
     std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
     std::shared_ptr<const plan::Plan> plan;
-    int64_t start_bytes = 0;          // of the step in `graph`
-    int64_t planned_start_bytes = 0;  // of the step the plan was made for
-    std::optional<Online> online;     // the latest step that had no plan and kept the budget
-    bool stale = false;               // the plan: the next step needs another
-    bool timed = false;               // by a step that did nothing but follow its plan
+    int64_t start_bytes = 0;           // of the step in `graph`
+    int64_t planned_start_bytes = 0;   // of the step the plan was made for
+    std::vector<double> step_seconds;  // of the latest steps, rebuilding excluded
+    std::optional<Online> online;      // the latest step that had no plan and kept the budget
+    bool stale = false;                // the plan: the next step needs another
+    bool timed = false;                // by a step that did nothing but follow its plan
   };
 
   Guide guide_for(Known& known);
