@@ -79,7 +79,7 @@ Step::Step(std::shared_ptr<detail::SessionState> session) : session_(std::move(s
                         .account = account,
                         .timeline = step->timeline,
                         .run = step->run});
-  step->governor.emplace(step->run.get());
+  if (step->run) step->governor.emplace(step->run.get());  // a step inside one under a budget is governed by that
   step->start = Clock::now();
   memory::begin_step_peak();
   budget_ = std::move(step);

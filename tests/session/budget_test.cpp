@@ -129,6 +129,48 @@ TEST(Budget, TheSmallestThatARefusalNamesWorksFromItsFirstStep) {
   for (int i = 0; i < 4; ++i) EXPECT_GT(good_step(chain, session, plain, smallest, work), 0);
 }
 
+TEST(Budget, TheSmallestThatARefusalNamesIsEnoughToVerifyViewsToo) {
+  const Chain chain;
+  const Tensor x = chain.input();
+  const auto work = [&] {
+    Tensor h = x;
+    for (const Tensor& w : chain.weights) h = torch::cat({h.mm(w).tanh(), h}, 1).slice(1, 0, 128, 2).exp().tanh();
+    h.slice(1, 0, 64, 2).square().mean().backward();
+  };
+  const Plain plain = plain_step(chain, work);
+  const int64_t smallest = smallest_for(work);
+  chain.clear();
+  Session session(budget(smallest), {.verify = Verify::always});
+  for (int i = 0; i < 3; ++i) EXPECT_GT(good_step(chain, session, plain, smallest, work), 0);
+  EXPECT_GT(session.stats().values_verified, 0);
+}
+
+// Nothing happens after the backward that would end its last window: what it took must be counted all the same.
+TEST(Budget, TheSmallestThatARefusalNamesIsEnoughForAGraphThatIsRetained) {
+  const Chain chain(1);
+  const Tensor x = chain.input();
+  const auto work = [&] { x.mm(chain.weights[0]).to(torch::kDouble).pow(3).sum().backward({}, /*retain_graph=*/true); };
+  const Plain plain = plain_step(chain, work);
+  const int64_t smallest = smallest_for(work);
+  chain.clear();
+  Session session(budget(smallest));
+  for (int i = 0; i < 3; ++i) good_step(chain, session, plain, smallest, work);
+}
+
+TEST(Budget, AGraphThatDiesInForwardMakesRoom) {
+  const Chain chain(2);
+  const Tensor x = chain.input();
+  const auto work = [&] {
+    for (int i = 0; i < 6; ++i) chain.loss(x);
+    chain.loss(x).backward();
+  };
+  const Plain plain = plain_step(chain, work);
+  const int64_t smallest = smallest_for(work);
+  chain.clear();
+  Session session(budget(smallest));
+  for (int i = 0; i < 3; ++i) good_step(chain, session, plain, smallest, work);
+}
+
 TEST(Budget, OfABestEffortRunsAtTheSmallest) {
   const Chain chain;
   const Tensor x = chain.input();
@@ -495,8 +537,13 @@ TEST(Budget, GovernsCheckpointsAndStepsInsideIt) {
     }
     half(h, 4, 8).square().mean().backward();
   };
+  const auto inside_a_step = [&] {
+    const auto inner = keeping.step();
+    half(x, 0, 8).square().mean().backward();
+  };
   const Plain plain = plain_step(chain, [&] { half(x, 0, 8).square().mean().backward(); });
-  for (const std::function<void()>& work : {std::function<void()>(with_checkpoint), std::function<void()>(with_step)}) {
+  for (const std::function<void()>& work : {std::function<void()>(with_checkpoint), std::function<void()>(with_step),
+                                            std::function<void()>(inside_a_step)}) {
     const int64_t smallest = smallest_for(work);
     chain.clear();
     for (const double share : {0.0, 0.4, 1.0}) {
