@@ -222,6 +222,12 @@ OtherBytes next_window() {
   return {now, std::exchange(c.window_peak, now), c.live[Owner::gradients]};
 }
 
+OtherBytes this_window() {
+  Counter& c = counter();
+  const std::lock_guard lock(c.mutex);
+  return {c.total - c.tracked, c.window_peak, c.live[Owner::gradients]};
+}
+
 void begin_step_peak() {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);

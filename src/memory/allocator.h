@@ -44,10 +44,11 @@ void untrack(const c10::Storage& storage);
 // The bytes that are not on the tape.
 struct OtherBytes {
   int64_t now = 0;
-  int64_t peak = 0;  // the most since the last call
+  int64_t peak = 0;  // the most since the window began
   int64_t gradients = 0;
 };
-OtherBytes next_window();
+OtherBytes this_window();
+OtherBytes next_window();  // the one that ends with this call
 
 // A second peak of all live bytes, that a user's reset_peak() leaves alone: since the last call of begin_step_peak().
 void begin_step_peak();
@@ -65,7 +66,7 @@ class Governor {
   ~Governor() = default;
 };
 
-// While one lives, `governor` (may be null) is asked before this thread's allocations.
+// While one lives, `governor` is asked before this thread's allocations.
 class GovernorScope {
  public:
   explicit GovernorScope(Governor* governor);

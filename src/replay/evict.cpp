@@ -58,7 +58,7 @@ int64_t Tape::evictable_bytes(ValueId id) const {
   const Value& v = value(id);
   if (v.uses > 0 || v.producer == kNone) return 0;
   if (v.rebuilt) return v.rebuilt.use_count() > 1 ? 0 : v.bytes;
-  if (!v.held || v.held_copy || v.alive == 0) return 0;
+  if (!v.held || v.held_copy) return 0;
   return v.held.use_count() > 1 ? 0 : v.bytes;
 }
 
@@ -73,7 +73,8 @@ int64_t Tape::evict_one() {
     const std::optional<double> seconds = seconds_to_rebuild(id);
     if (!seconds) continue;
     const auto staleness = static_cast<double>(clock_ - values_[i].last_used + 1);
-    const double score = *seconds / (static_cast<double>(bytes) * staleness);
+    // What no handle needs any more (a graph that died in forward) costs nothing to be without.
+    const double score = values_[i].alive == 0 ? 0 : *seconds / (static_cast<double>(bytes) * staleness);
     if (best != kNone && score >= best_score) continue;
     best = id;
     best_score = score;

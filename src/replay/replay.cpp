@@ -98,6 +98,12 @@ c10::Storage Replay::materialize(ValueId target) {
 // What was there from the beginning, to be read only after the op that ran out of room, took the room. Without it the next
 // attempt begins further back, and has it only when its turn comes; in the end from the roots. False if nothing waited.
 bool Replay::give_up_waiting() {
+  // What the attempt made goes first: each then begins with less than the one before, so that they come to an end.
+  for (const ValueId id : made_) {
+    if (!tape_.value(id).rebuilt) continue;
+    tape_.value(id).rebuilt = c10::Storage();
+    ceases_source<Pending>(tape_, id);
+  }
   bool gave_up = false;
   for (size_t i = progress_ + 1; i < order_.size(); ++i) {
     const Op* const op = tape_.find_op(order_[i]);
@@ -111,6 +117,7 @@ bool Replay::give_up_waiting() {
 
 c10::Storage Replay::attempt(ValueId target) {
   order_.clear();
+  made_.clear();
   touched_.clear();
   scratch_.clear();
   c10::Storage result;
@@ -173,6 +180,7 @@ c10::Storage Replay::obtain(ValueId id, const Op* wanted_by) {
     count(tape_.accounts.front(), &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
   }
   tape_.value(id).rebuilt = decoded;
+  made_.push_back(id);
   return decoded;
 }
 
@@ -326,6 +334,7 @@ void Replay::set_rebuilt(const Op& op, ValueId id, const c10::Storage& storage) 
   }
   becomes_source<Pending>(tape_, id);
   v.rebuilt = storage;
+  made_.push_back(id);
   tape_.used(id);
   if (tape_.timeline) memory::track(storage);
   if (v.uses == 0) release(id);

@@ -40,6 +40,7 @@ class Replay {
   bool inside_segment_ = false;        // starts at a cut vertex that an earlier, longer rebuild held
   OpId early_until_ = kNone;           // ops up to here are passed through: of what they make only `held_cuts_` stay
   std::vector<ValueId> held_cuts_;
+  std::vector<ValueId> made_;     // values rebuilt by the running attempt
   std::vector<ValueId> touched_;  // values whose `uses` we changed
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include <retrace/errors.h>
 
@@ -48,6 +49,7 @@ int64_t Budgeting::budget_bytes() const {
 
 std::shared_ptr<Run> Budgeting::begin_step(const std::shared_ptr<Timeline>& timeline) {
   const std::lock_guard lock(mutex_);
+  if (const auto refusal = std::exchange(refusal_, std::nullopt)) refuse(*refusal);
   const memory::Bytes live = memory::live();
   start_bytes_ = live.total() - live[memory::Owner::gradients];
   Guide guide;
@@ -121,9 +123,9 @@ Budgeting::Known* Budgeting::find_known(const std::vector<uint64_t>& prefix_hash
   return found == known_.end() ? nullptr : &*found;
 }
 
-void Budgeting::end_step(const Run& run, const Timeline& timeline, double replay_seconds) {
+plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double replay_seconds) {
   const std::lock_guard lock(mutex_);
-  if (!timeline.had_backward()) return;  // nothing was asked for: nothing to plan
+  if (!timeline.had_backward()) return timeline.graph();  // nothing was asked for: nothing to plan
   if (!plain_peak_bytes_ && budget_.fraction()) plain_peak_bytes_ = plain_peak(timeline.graph());
   if (run.most_wanted_bytes() > 0 && budget_.is_best_effort()) {
     smallest_bytes_ = std::max(smallest_bytes_, plan::smallest(timeline.graph()).peak_bytes);
@@ -151,6 +153,7 @@ void Budgeting::end_step(const Run& run, const Timeline& timeline, double replay
     }
   }
   latest_ = static_cast<size_t>(known - known_.data());
+  return known->graph;
 }
 
 // The plan was good if the step's peak was as predicted. If not (optimizer state was made, gradients stay from step to step),

@@ -18,8 +18,10 @@ class Budgeting {
  public:
   explicit Budgeting(const Budget& budget) : budget_(budget) {}
 
+  // Throws InfeasibleBudget, once, if the step before broke the budget after its last backward.
   std::shared_ptr<Run> begin_step(const std::shared_ptr<Timeline>& timeline);
-  void end_step(const Run& run, const Timeline& timeline, double replay_seconds);
+  // Returns what is known of the step by now: as it was, with the shortest times and the encodings that any like it showed.
+  plan::Graph end_step(const Run& run, const Timeline& timeline, double replay_seconds);
 
   std::optional<PlanSummary> summary() const;
 

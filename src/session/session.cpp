@@ -1,6 +1,7 @@
 #include <retrace/session.h>
 
 #include <chrono>
+#include <exception>
 #include <mutex>
 #include <thread>
 
@@ -44,6 +45,7 @@ struct OpenStep {
   std::shared_ptr<Run> run;
   std::optional<memory::GovernorScope> governor;
   Clock::time_point start;
+  int exceptions = std::uncaught_exceptions();  // in flight when it began
 };
 
 void require_no_open_step(const detail::SessionState& session) {
@@ -79,7 +81,7 @@ Step::Step(std::shared_ptr<detail::SessionState> session) : session_(std::move(s
                         .account = account,
                         .timeline = step->timeline,
                         .run = step->run});
-  step->governor.emplace(step->run.get());
+  if (step->run) step->governor.emplace(step->run.get());  // a step inside one under a budget is governed by that
   step->start = Clock::now();
   memory::begin_step_peak();
   budget_ = std::move(step);
@@ -104,10 +106,12 @@ Step::~Step() {
   end_scope(scope);
   const std::lock_guard lock(session_->mutex);
   session_->open = false;
-  if (!step->timeline) return;
+  // Half a step would be taken for a whole one with less to do.
+  if (!step->timeline || std::uncaught_exceptions() > step->exceptions) return;
   try {
-    session_->graph = step->timeline->graph();
-    if (step->run) session_->budgeting->end_step(*step->run, *step->timeline, session_->account->read().replay_seconds);
+    session_->graph =
+        step->run ? session_->budgeting->end_step(*step->run, *step->timeline, session_->account->read().replay_seconds)
+                  : step->timeline->graph();
   } catch (...) {  // out of memory: the next step begins without what this one could have taught
   }
 }

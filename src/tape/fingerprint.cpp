@@ -3,23 +3,91 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
 #include "tape/geometry.h"
 
 namespace retrace {
+namespace {
+
+struct Dimension {
+  int64_t size, stride;
+};
+
+// From the longest stride to the shortest, as few as describe the same elements. An expanded dimension shows what is there
+// already.
+c10::SmallVector<Dimension, 4> dimensions_of(const Geometry& g) {
+  c10::SmallVector<Dimension, 4> all, merged;
+  for (size_t i = 0; i < g.sizes.size(); ++i) {
+    if (g.sizes[i] != 1 && g.strides[i] != 0) all.push_back({g.sizes[i], g.strides[i]});
+  }
+  std::sort(all.begin(), all.end(), [](const Dimension& a, const Dimension& b) { return a.stride > b.stride; });
+  for (const Dimension& d : all) {
+    if (!merged.empty() && merged.back().stride == d.size * d.stride) {
+      merged.back() = {merged.back().size * d.size, d.stride};
+    } else {
+      merged.push_back(d);
+    }
+  }
+  return merged;
+}
+
+// Adds up what it is given, small pieces through a buffer. None of it is a tensor's memory: looking must not break a budget.
+class Hash {
+ public:
+  explicit Hash(size_t item) : item_(item) { XXH3_64bits_reset(&state_); }
+
+  void add(const char* from, int64_t count, int64_t stride) {
+    if (stride == 1) {
+      flush();
+      XXH3_64bits_update(&state_, from, static_cast<size_t>(count) * item_);
+      return;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      if (used_ + item_ > sizeof buffer_) flush();
+      std::memcpy(buffer_ + used_, from + i * stride * static_cast<int64_t>(item_), item_);
+      used_ += item_;
+    }
+  }
+
+  uint64_t digest() {
+    flush();
+    return XXH3_64bits_digest(&state_);
+  }
+
+ private:
+  void flush() { XXH3_64bits_update(&state_, buffer_, std::exchange(used_, 0)); }
+
+  const size_t item_;
+  size_t used_ = 0;
+  XXH3_state_t state_;
+  char buffer_[4096];
+};
+
+}  // namespace
 
 uint64_t fingerprint(const at::Tensor& tensor) {
   if (tensor.numel() == 0) return 0;
-  Geometry g = Geometry::of(tensor);
-  g.conjugated = g.negated = false;  // flags, not bytes
-  auto [begin, end] = g.dense_byte_range();
-  at::Tensor elements = g.over(tensor.storage());
-  if (begin == end) {
-    elements = elements.contiguous();
-    begin = 0;
-    end = static_cast<int64_t>(elements.nbytes());
+  const Geometry g = Geometry::of(tensor);  // whether it is conjugated or negated is a flag, not bytes
+  const auto item = static_cast<int64_t>(c10::elementSize(g.dtype));
+  const auto* const first = static_cast<const char*>(tensor.storage().data_ptr().get()) + g.offset * item;
+  auto dimensions = dimensions_of(g);
+  const Dimension row = dimensions.empty() ? Dimension{1, 1} : dimensions.pop_back_val();
+  Hash hash(static_cast<size_t>(item));
+  c10::SmallVector<int64_t, 4> index(dimensions.size());
+  for (int64_t at = 0;;) {
+    hash.add(first + at * item, row.size, row.stride);
+    size_t d = dimensions.size();
+    while (d > 0 && ++index[d - 1] == dimensions[d - 1].size) {
+      --d;
+      at -= (dimensions[d].size - 1) * dimensions[d].stride;
+      index[d] = 0;
+    }
+    if (d == 0) return hash.digest();
+    at += dimensions[d - 1].stride;
   }
-  const auto* const bytes = static_cast<const char*>(elements.storage().data_ptr().get());
-  return XXH3_64bits(bytes + begin, static_cast<size_t>(end - begin));
 }
 
 uint64_t fingerprint(const c10::Storage& storage) {

@@ -1,4 +1,5 @@
 // A bitwise fingerprint of a tensor's elements: NaNs compare by their bits, -0 differs from 0.
+// Taking one allocates no tensor memory, so that verifying cannot break a budget.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -44,7 +44,7 @@ Handle::~Handle() {
 
 void Handle::call_pack_hook(const at::Tensor& tensor) {
   const std::shared_ptr<Scope> scope = std::exchange(scope_, nullptr);
-  const Pause pause;  // a fingerprint may need operators of its own
+  const Pause pause;  // a view may make its history anew here, with operators
   account_ = scope->account;
   count(account_, &Counters::saved_tensors);
   version_ = tensor.unsafeGetTensorImpl()->version_counter();

@@ -58,6 +58,10 @@ void read_schema(const c10::FunctionSchema& schema, OpTraits& traits) {
     if (takes_generator(argument)) traits.generator_argument = static_cast<int>(i);
   }
   traits.overwrites = any_write && only_out;
+  traits.only_writes = any_write;
+  for (const c10::Argument& result : schema.returns()) {
+    traits.only_writes &= result.alias_info() && result.alias_info()->isWrite();
+  }
 }
 
 std::unique_ptr<OpTraits> describe(const c10::OperatorHandle& op) {

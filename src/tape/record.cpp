@@ -149,11 +149,18 @@ class Recording {
     seen_.push_back(tensor);
   }
 
+  // What optimizers do after backward, and zero_grad() before forward: nothing saved is to be rebuilt from what is written
+  // over, and no graph will save the result before something reads it, as a root. To hold the old content would cost
+  // memory for nothing.
+  bool is_update() const { return traits_.only_writes && !at::GradMode::is_enabled() && !tape_.has_handles(); }
+
   // The content that is about to be overwritten must stay available to whoever is rebuilt from it, this op included.
   void prepare_write(const TensorArg& arg, const at::Tensor& seen) {
     const Value& v = tape_.value(arg.value);
     if (!tape_.is_root(v) || !(replayable_ || v.consumed) || v.held_copy) return;
-    if (v.bytes <= kSmallRootBytes) {
+    if (is_update()) {
+      repeatable_ = replayable_ = false;
+    } else if (v.bytes <= kSmallRootBytes) {
       const memory::OwnerScope owner(memory::Owner::kept);
       copies_.emplace_back(arg.value, memory::copy_of(seen.storage()));
     } else {

@@ -180,6 +180,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
   // `value` is a root about to be overwritten and too large to copy: whatever needs it is rebuilt now and held.
   void secure_dependents(ValueId value);
 
+  // Whether some handle stands for a value that would have to be rebuilt.
+  bool has_handles() const { return !handles_.empty(); }
+
   // Drops ops that nothing can ask for any more.
   void collect();
   // Recording has ended: what no handle needs is dropped at once.

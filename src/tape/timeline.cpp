@@ -180,10 +180,16 @@ void Timeline::untrack(Tape& tape) const {
   }
 }
 
-// Weights are known as such when an operator has read them, so while the step is open more may have been seen.
+// While the step is open the last event's window is too. And weights are known as such when an operator has read them, so
+// more may have been seen.
 plan::Graph Timeline::graph() const {
   plan::Graph graph = graph_;
-  if (!ended_) graph.weight_bytes = std::max(graph.weight_bytes, memory::live()[memory::Owner::weights]);
+  if (ended_) return graph;
+  graph.weight_bytes = std::max(graph.weight_bytes, memory::live()[memory::Owner::weights]);
+  if (!graph.events.empty()) {
+    int64_t& peak = graph.events.back().other_peak;
+    peak = std::max(peak, memory::this_window().peak);
+  }
   return graph;
 }
 

@@ -38,10 +38,6 @@ std::optional<Policy> session_policy(Way way) {
   }
 }
 
-// After an exception LibTorch's engine still has the tasks it did not get to, with their gradients, in this thread's
-// queue. The next backward throws them away, also without Retrace.
-void flush_engine() { torch::ones({}, torch::requires_grad()).clone().backward(); }
-
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
@@ -59,6 +55,8 @@ std::string name(Way way) {
       "session_every", "session_custom", "session_keep"};
   return names[static_cast<size_t>(way)];
 }
+
+Trainer::Trainer(const Budget& budget) : Trainer(Way::plain) { session_.emplace(budget); }
 
 Trainer::Trainer(Way way) : way_(way) {
   if (const auto policy = session_policy(way)) session_.emplace(*policy);
@@ -144,6 +142,10 @@ std::optional<Fault> run_step(Trainer& trainer) {
     return Fault{trainer.phase(), typeid(error).name(), first_line(error.what())};
   }
 }
+
+// After an exception LibTorch's engine still has the tasks it did not get to, with their gradients, in this thread's
+// queue. The next backward throws them away, also without Retrace.
+void flush_engine() { torch::ones({}, torch::requires_grad()).clone().backward(); }
 
 void expect_recovers(Trainer& trainer, int64_t live_bytes_before) {
   trainer.clear_gradients();

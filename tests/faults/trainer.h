@@ -35,10 +35,12 @@ using Inside = std::function<at::Tensor(const at::Tensor&)>;
 class Trainer {
  public:
   explicit Trainer(Way way);
+  explicit Trainer(const Budget& budget);  // a session under it, the whole training step inside
 
   // One step from the current state. `phase()` tells how far it came if it throws.
   void step();
   Phase phase() const { return phase_; }
+  Session& session() { return *session_; }
 
   void set_inside(Inside inside) { inside_ = std::move(inside); }
   void clear_gradients();
@@ -70,6 +72,9 @@ struct Fault {
 
 // Runs a step; nothing if it did not throw.
 std::optional<Fault> run_step(Trainer& trainer);
+
+// After a fault: the engine lets go of what it did not get to.
+void flush_engine();
 
 // After a fault: every byte is back, and the next step does what a plain step does from the same state.
 void expect_recovers(Trainer& trainer, int64_t live_bytes_before);
