@@ -5,16 +5,42 @@
 namespace retrace::plan {
 namespace {
 
-constexpr int64_t kRungs = 100;  // up to the plain peak: every percent
+constexpr int64_t kPercents = 100;
 constexpr int64_t kRounding = 10'000;
-constexpr size_t kSmall = 64;  // values
+constexpr int64_t kFine = 4, kFineRungs = 8;  // to a percent, and in all
+constexpr size_t kGroup = 4;                  // rungs
+constexpr size_t kSmall = 64;                 // values
 constexpr int kRungSteps = 20, kFinalSteps = 60;
+constexpr double kImpossible = 1e300;
 
 }  // namespace
 
-Planner::Planner(const Graph& graph) : graph_(graph), bench_(graph, *this), small_(graph.values.size() <= kSmall) {
+Planner::Planner(const Graph& graph) : graph_(graph), bench_(graph, *this) {
   plain_ = bench_.search.simulate(keep_saved(graph));
   for (const Op& op : graph.ops) all_seconds_ += op.seconds;
+  make_ladder();
+}
+
+// Every percent, a little below it, so that a budget of so many percent has its rung however it was rounded. Just above
+// the smallest budget a percent more can halve the time: there, more of them, and there a group begins.
+void Planner::make_ladder() {
+  const int64_t percent = plain_.peak_bytes / kPercents;
+  const bool small = graph_.values.size() <= kSmall;
+  if (tradeable(graph_) && !small) {
+    least_bytes_ = smallest(graph_).peak_bytes;
+    for (int64_t i = 0; i < kFineRungs; ++i) ladder_.push_back(least_bytes_ + percent * i / kFine);
+    group_size_ = kGroup;
+  }
+  const int64_t begin = least_bytes_, end = begin + percent * kFineRungs / kFine;
+  size_t below = 0;
+  for (int64_t i = 1; i <= kPercents; ++i) {
+    const int64_t bytes = percent * i - plain_.peak_bytes / kRounding;
+    below += bytes < begin;
+    if (bytes < begin || bytes >= end) ladder_.push_back(bytes);
+  }
+  for (; below % group_size_ != 0; ++below) ladder_.push_back(0);
+  std::sort(ladder_.begin(), ladder_.end());
+  if (small) group_size_ = ladder_.size();
 }
 
 // Of every candidate the search has simulated, those that fit and that no other beats in both ways.
@@ -33,11 +59,6 @@ void Planner::found(const Choices& choices, const Outcome& outcome) {
   all.push_back({choices, outcome.peak_bytes, outcome.replay_seconds});
 }
 
-// A little below the percent, so that a budget of so many percent has its rung however it was rounded.
-int64_t Planner::rung_bytes(int64_t number) const {
-  return plain_.peak_bytes / kRungs * number - plain_.peak_bytes / kRounding;
-}
-
 // From scratch: what another rung left behind must not make a difference.
 void Planner::price(int64_t budget_bytes) {
   if (priced_bytes_ == budget_bytes) return;
@@ -46,27 +67,39 @@ void Planner::price(int64_t budget_bytes) {
   bench_.bound.raise(budget_bytes, all_seconds_, kRungSteps);
 }
 
-Planner::Rung& Planner::rung(int64_t number) {
-  const auto [place, added] = rungs_.try_emplace(number);
-  Rung& result = place->second;
-  if (!added) return result;
-  const int64_t budget = rung_bytes(number);
+// No plan for the rung is faster; more than any plan takes if there can be none.
+double Planner::bound(size_t number) {
+  const auto [place, added] = bounds_.try_emplace(number, kImpossible);
+  if (!added) return place->second;
   const auto& base = bench_.timeline.base();
-  result.impossible = !base.empty() && *std::max_element(base.begin(), base.end()) > budget;
-  if (result.impossible) return result;
-  price(budget);
-  result.bound_seconds = bench_.bound.seconds();
-  return result;
+  if (!base.empty() && *std::max_element(base.begin(), base.end()) > ladder_[number]) return kImpossible;
+  price(ladder_[number]);
+  return place->second = bench_.bound.seconds();
 }
 
-void Planner::solve(Rung& rung, int64_t number) {
-  if (rung.solved || rung.impossible) return;
-  rung.solved = true;
-  price(rung_bytes(number));
-  listening_ = small_ ? &all_ : &rung.found;
-  listening_below_ = small_ ? INT64_MAX : rung_bytes(number);
-  solve_best(bench_, rung_bytes(number));
+const Planner::Found& Planner::solve_group(size_t group) {
+  const auto [place, added] = groups_.try_emplace(group);
+  if (!added) return place->second;
+  const size_t begin = group * group_size_, end = std::min(ladder_.size(), begin + group_size_);
+  listening_ = &place->second;
+  listening_below_ = end < ladder_.size() ? ladder_[end] : INT64_MAX;
+  std::vector<int64_t> poor;
+  Choices cut, lowest;
+  for (size_t number = begin; number < end; ++number) {
+    if (bound(number) == kImpossible) continue;
+    price(ladder_[number]);
+    Candidate best;
+    for (const Candidate& c : place->second) consider(c, ladder_[number], best);
+    if (best.seconds <= bound(number)) continue;
+    best = solve_best(bench_, ladder_[number]);
+    if (ladder_[number] < least_bytes_ || good(bench_, best, ladder_[number])) continue;
+    cut = bench_.bound.choices(bench_.bound.per_event());
+    if (poor.empty()) lowest = std::move(best.choices);
+    poor.push_back(ladder_[number]);
+  }
+  if (!poor.empty() && tradeable(graph_)) trade(bench_, poor, cut, lowest);
   listening_ = nullptr;
+  return place->second;
 }
 
 void Planner::consider(const Candidate& candidate, int64_t budget_bytes, Candidate& best) const {
@@ -76,31 +109,16 @@ void Planner::consider(const Candidate& candidate, int64_t budget_bytes, Candida
   if (faster || lower) best = candidate;
 }
 
-void Planner::solve_all() {
-  for (int64_t number = kRungs; number > 0; --number) {
-    Rung& r = rung(number);
-    if (r.impossible) break;
-    Candidate best;
-    for (const Candidate& c : all_) consider(c, rung_bytes(number), best);
-    if (best.seconds > r.bound_seconds) solve(r, number);
-  }
-}
-
+// A larger budget looks at all that a smaller one does. Groups further down are left out once the bound shows that
+// nothing in them is faster: what they find stays below their upper end.
 Candidate Planner::best_within(int64_t budget_bytes) {
   Candidate best;
   consider(plain_, budget_bytes, best);
-  if (small_) {
-    solve_all();
-    for (const Candidate& c : all_) consider(c, budget_bytes, best);
-    return best;
-  }
-  int64_t number = kRungs;
-  while (number > 0 && rung_bytes(number) > budget_bytes) --number;
-  for (; number > 0 && best.seconds > 0; --number) {
-    Rung& r = rung(number);
-    if (r.impossible || r.bound_seconds >= best.seconds) break;
-    solve(r, number);
-    for (const Candidate& c : r.found) consider(c, budget_bytes, best);
+  size_t rungs = ladder_.size();
+  while (rungs > 0 && ladder_[rungs - 1] > budget_bytes) --rungs;
+  for (size_t group = (rungs + group_size_ - 1) / group_size_; group-- > 0 && best.seconds > 0;) {
+    for (const Candidate& c : solve_group(group)) consider(c, budget_bytes, best);
+    if (bound(group * group_size_) >= best.seconds) break;
   }
   return best;
 }

@@ -1,10 +1,10 @@
 // Plans for one graph, budget by budget.
 //
-// A larger budget must never give a slower plan. So budgets are solved on a fixed ladder of rungs, percents of the peak
-// that the plain program has, each rung for itself; the plan for a budget is the fastest of the rung just below it and of
-// all lower ones, down to where the bound shows that no plan could be faster. Whatever a smaller budget was given, a larger
-// one has thus seen, or has something at least as fast. Small graphs, where a percent is coarse, are solved for all rungs at
-// once, and a plan found for one rung serves any budget that it fits.
+// A larger budget must never give a slower plan. So budgets are solved on a fixed ladder of rungs, in groups of a few
+// rungs that are solved together and whatever else was solved before; the plan for a budget is the fastest that fits of
+// the group it falls into and of all lower ones, down to where the bound shows that no plan could be faster. Whatever a
+// smaller budget was given, a larger one has thus seen, or has something at least as fast. In a small graph, where a
+// percent is coarse, all rungs are one group.
 #pragma once
 
 #include <map>
@@ -29,19 +29,13 @@ class Planner : private Listener {
 
  private:
   using Found = std::vector<Candidate>;  // none slower and higher than another
-  struct Rung {
-    bool impossible = false, solved = false;
-    double bound_seconds = 0;
-    Found found;  // within the rung's budget
-  };
 
   void found(const Choices& choices, const Outcome& outcome) override;
   void price(int64_t budget_bytes);
-  Rung& rung(int64_t number);  // its bound alone
-  void solve(Rung& rung, int64_t number);
-  int64_t rung_bytes(int64_t number) const;
+  void make_ladder();
+  double bound(size_t number);
+  const Found& solve_group(size_t group);
   void consider(const Candidate& candidate, int64_t budget_bytes, Candidate& best) const;
-  void solve_all();
   Candidate best_within(int64_t budget_bytes);
   void consider_again(int64_t budget_bytes, Candidate& best) const;
   Candidate alone(int64_t budget_bytes, const std::string& strategy);
@@ -50,13 +44,15 @@ class Planner : private Listener {
   const Graph& graph_;
   Workbench bench_;
   Candidate plain_;
-  double all_seconds_ = 0;  // of every operator once
-  std::map<int64_t, Rung> rungs_;
-  Found all_;  // of a small graph
-  const bool small_;
-  Found* listening_ = nullptr;   // who hears of candidates now,
-  int64_t listening_below_ = 0;  // up to this peak
-  int64_t priced_bytes_ = -1;    // the budget that the prices on the bench are for
+  double all_seconds_ = 0;       // of every operator once
+  int64_t least_bytes_ = 0;      // the smallest budget, in graphs small enough to ask
+  std::vector<int64_t> ladder_;  // bytes of each rung, rising
+  size_t group_size_ = 1;
+  std::map<size_t, double> bounds_;  // by rung, as far as they are known
+  std::map<size_t, Found> groups_;   // those that are solved
+  Found* listening_ = nullptr;       // who hears of candidates now,
+  int64_t listening_below_ = 0;      // up to this peak
+  int64_t priced_bytes_ = -1;        // the budget that the prices on the bench are for
 };
 
 }  // namespace retrace::plan

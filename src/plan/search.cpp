@@ -82,17 +82,28 @@ void Search::guide(const std::vector<double>* per_event) {
 }
 
 // A plan that takes many times the step is none; simulating it to its end would take as long, in a large graph.
-Outcome Search::run(const Choices& choices, bool event_peaks) {
+double Search::too_slow() const {
+  return graph_.seconds * (graph_.values.size() < kLarge ? kTooSlow : kTooSlowIfLarge);
+}
+
+Outcome Search::heard(const Choices& choices, Outcome outcome, double too_slow) {
   ++runs_;
-  const double too_slow = graph_.seconds * (graph_.values.size() < kLarge ? kTooSlow : kTooSlowIfLarge);
-  Outcome outcome = simulator_.run(choices, event_peaks, INT64_MAX, too_slow);
   if (outcome.replay_seconds <= too_slow) {
     listener_.found(choices, outcome);
     return outcome;
   }
   outcome.peak_bytes = kGaveUp;
-  if (event_peaks) outcome.event_peaks.resize(graph_.events.size(), kGaveUp);
+  if (!outcome.event_peaks.empty()) outcome.event_peaks.resize(graph_.events.size(), kGaveUp);
   return outcome;
+}
+
+Outcome Search::run(const Choices& choices, bool event_peaks) {
+  return heard(choices, simulator_.run(choices, event_peaks, INT64_MAX, too_slow()), too_slow());
+}
+
+Outcome Search::run_near(const Choices& choices, double give_up_seconds) {
+  const double limit = std::min(give_up_seconds, too_slow());
+  return heard(choices, simulator_.run_near(choices, limit), limit);
 }
 
 Candidate Search::candidate(const Choices& choices, const Outcome& outcome) const {

@@ -36,6 +36,16 @@ class Search {
 
   Candidate simulate(Choices choices);
 
+  // Choices as they are, that differ in little from the last ones; with peaks per event. Gives up, with a peak that fits
+  // nowhere, once replays take longer than the limit.
+  Outcome run_near(const Choices& choices, double give_up_seconds = 1e300);
+  std::vector<Simulator::Live> live_at(const Choices& choices, size_t event) {
+    return simulator_.live_at(choices, event);
+  }
+
+  // Whether a value is kept in any case.
+  bool fixed(ValueId v) const { return fixed_[static_cast<size_t>(v)] != 0; }
+
   // Drops what costs least until the peak is within the budget, then makes replays smaller if that was not enough. Best
   // effort: look at the peak.
   Candidate repair(Candidate start, int64_t budget_bytes);
@@ -64,6 +74,8 @@ class Search {
   };
 
   Outcome run(const Choices& choices, bool event_peaks);
+  Outcome heard(const Choices& choices, Outcome outcome, double too_slow);
+  double too_slow() const;
   Candidate candidate(const Choices& choices, const Outcome& outcome) const;
   void prune(Choices& choices);
   void find_small();

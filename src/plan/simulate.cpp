@@ -46,6 +46,8 @@ class Simulator::State {
       first_values_.push_back({v.producer, v.storage, v.foreign ? 0 : v.bytes});
       storages_ = std::max(storages_, v.storage + 1);
     }
+    offered_.assign(graph.values.size(), 0);
+    released_.assign(static_cast<size_t>(storages_), graph.events.size());
     for (const Op& op : graph.ops) {
       first_ops_.push_back({op.args, op.fresh, op.seconds, op.shortcut_seconds, op.working_bytes});
     }
@@ -59,6 +61,26 @@ class Simulator::State {
       event_peak_ = 0;
       happen(graph_.events[at_]);
       if (event_peaks) outcome_.event_peaks.push_back(event_peak_);
+    }
+    return outcome_;
+  }
+
+  Outcome run_near(const Choices& choices, double give_up_seconds) {
+    if (!resume(choices)) {
+      begin(choices);
+      for (at_ = 0; at_ < graph_.events.size() && graph_.events[at_].kind != EventKind::unpack; ++at_) {
+        event_peak_ = 0;
+        happen(graph_.events[at_]);
+        outcome_.event_peaks.push_back(event_peak_);
+      }
+      remember(choices);
+    }
+    give_up_seconds_ = give_up_seconds;
+    stopped_ = outcome_.replay_seconds > give_up_seconds_;
+    for (; at_ < graph_.events.size() && !stopped_; ++at_) {
+      event_peak_ = 0;
+      happen(graph_.events[at_]);
+      outcome_.event_peaks.push_back(event_peak_);
     }
     return outcome_;
   }
@@ -86,6 +108,66 @@ class Simulator::State {
   }
 
  private:
+  // -- Where forward ended, for choices that differ in little --
+
+  // Forward does nothing but hold what is kept, so another choice changes what is live there and who needs whom, and
+  // nothing else. Encodings take time and room of their own: with them, forward is run again.
+  struct Turn {
+    Choices choices;
+    std::vector<SimValue> values;
+    std::vector<SimOp> ops;
+    std::vector<Buffer> buffers;
+    std::vector<ValueId> current;
+    std::vector<HandleId> saved;
+    std::vector<char> consumed;
+    int64_t live = 0, held_bytes = 0;
+    Outcome outcome;
+    size_t at = 0;
+  };
+
+  void remember(const Choices& choices) {
+    turn_ = {choices, values_, ops_, buffers_, current_, saved_, consumed_, live_, held_bytes_, outcome_, at_};
+  }
+
+  bool resume(const Choices& choices) {
+    if (turn_.choices.size() != choices.size()) return false;
+    changed_.clear();
+    choices_ = &choices;
+    for (size_t v = 0; v < choices.size(); ++v) {
+      if (choices[v] == turn_.choices[v]) continue;
+      const auto id = static_cast<ValueId>(v);
+      if (choice(id) == Choice::encode || turn_.values[v].encoded) return false;
+      if (offered_[v] != 0 && (choice(id) == Choice::keep) != turn_.values[v].held) changed_.push_back(id);
+    }
+    if (changed_.size() > kFew) return false;
+    begin(choices);
+    values_ = turn_.values;
+    ops_ = turn_.ops;
+    buffers_ = turn_.buffers;
+    current_ = turn_.current;
+    saved_ = turn_.saved;
+    consumed_ = turn_.consumed;
+    live_ = turn_.live;
+    held_bytes_ = turn_.held_bytes;
+    outcome_ = turn_.outcome;
+    at_ = turn_.at;
+    for (const ValueId id : changed_) change_held(id);
+    outcome_.peak_bytes = 0;
+    for (size_t e = 0; e < at_; ++e) {
+      if (outcome_.event_peaks[e] <= outcome_.peak_bytes) continue;
+      outcome_.peak_bytes = outcome_.event_peaks[e];
+      outcome_.peak_event = e;
+    }
+    return true;
+  }
+
+  void change_held(ValueId id) {
+    const SimValue& v = value(id);
+    const int64_t bytes = v.held ? -v.bytes : v.bytes;
+    v.held ? let_go(id) : hold(id);
+    for (size_t e = released_[static_cast<size_t>(v.storage)]; e < at_; ++e) outcome_.event_peaks[e] += bytes;
+  }
+
   void begin(const Choices& choices) {
     choices_ = &choices;
     values_ = first_values_;
@@ -114,6 +196,7 @@ class Simulator::State {
         save(event.id);
         break;
       case EventKind::release:
+        released_[static_cast<size_t>(value(event.id).storage)] = at_;
         unreference(storage_buffer(value(event.id).storage));
         break;
       case EventKind::unpack:
@@ -241,20 +324,28 @@ class Simulator::State {
     buffers_[static_cast<size_t>(storage_buffer(storage))].value = arg.becomes;
   }
 
+  void hold(ValueId id) {
+    SimValue& v = value(id);
+    becomes_source<Alive>(*this, id);
+    becomes_source<Pending>(*this, id);
+    v.held = true;
+    held_bytes_ += v.bytes;
+    reference(storage_buffer(v.storage));
+  }
+
   void hold_if_kept(ValueId id) {
     SimValue& v = value(id);
+    offered_[static_cast<size_t>(id)] = 1;
     if (v.held || v.encoded) return;
     const bool root = v.producer == kNone;
     const Choice c = root ? Choice::keep : choice(id);
     if (c != Choice::keep && c != Choice::encode) return;
     if (root && v.bytes == 0) return;
-    becomes_source<Alive>(*this, id);
-    becomes_source<Pending>(*this, id);
     if (c == Choice::keep) {
-      v.held = true;
-      held_bytes_ += v.bytes;
-      reference(storage_buffer(v.storage));
+      hold(id);
     } else {
+      becomes_source<Alive>(*this, id);
+      becomes_source<Pending>(*this, id);
       const Encoding& encoding = graph_.values[static_cast<size_t>(id)].encoding;
       v.encoded = true;
       held_bytes_ += encoding.bytes;
@@ -499,6 +590,12 @@ class Simulator::State {
   double give_up_seconds_ = 1e300;
   Outcome outcome_;
   std::vector<Live> seen_;
+
+  static constexpr size_t kFew = 8;
+  Turn turn_;
+  std::vector<char> offered_;     // by value: asked whether it is to be held, in forward
+  std::vector<size_t> released_;  // by storage: the event of it; none yet: the end
+  std::vector<ValueId> changed_;
 };
 
 Simulator::Simulator(const Graph& graph) : state_(std::make_unique<State>(graph)) {}
@@ -508,6 +605,10 @@ Simulator& Simulator::operator=(Simulator&&) noexcept = default;
 
 Outcome Simulator::run(const Choices& choices, bool event_peaks, int64_t give_up_bytes, double give_up_seconds) {
   return state_->run(choices, event_peaks, give_up_bytes, give_up_seconds);
+}
+
+Outcome Simulator::run_near(const Choices& choices, double give_up_seconds) {
+  return state_->run_near(choices, give_up_seconds);
 }
 
 std::vector<Simulator::Live> Simulator::live_at(const Choices& choices, size_t event) {

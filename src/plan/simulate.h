@@ -37,6 +37,10 @@ class Simulator {
   Outcome run(const Choices& choices, bool event_peaks = false, int64_t give_up_bytes = INT64_MAX,
               double give_up_seconds = 1e300);
 
+  // The same, faster if the choices are nearly those of the last call of this: only the peaks, per event too, and the
+  // replay's seconds and operators are filled.
+  Outcome run_near(const Choices& choices, double give_up_seconds = 1e300);
+
   // What of the tape is live at the highest moment of one event, for whoever looks for something to change.
   struct Live {
     ValueId value;

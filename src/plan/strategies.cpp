@@ -7,7 +7,9 @@ namespace {
 
 constexpr int kReserveRounds = 2;
 constexpr int64_t kImproveWork = 300'000, kFewestRuns = 24, kMostRuns = 300;  // of values and events, in runs
-constexpr double kHopeless = 3;                                               // steps
+constexpr size_t kTradeable = 4000;                                           // values and events
+constexpr int64_t kTradeRuns = 200, kTradeSweeps = 4;  // for each budget, the latter of all values, in runs
+constexpr double kHopeless = 3;                        // steps
 // Of the step: not worth another strategy. In a large graph each takes seconds.
 constexpr double kGoodGap = 0.004, kGoodGapIfLarge = 0.02;
 constexpr size_t kLarge = 5000;  // values
@@ -22,12 +24,12 @@ Candidate finish(Workbench& bench, Candidate start, int64_t budget_bytes) {
   return bench.search.fill(std::move(result), budget_bytes);
 }
 
+}  // namespace
+
 bool good(const Workbench& bench, const Candidate& best, int64_t budget_bytes) {
   const double gap = bench.graph.values.size() < kLarge ? kGoodGap : kGoodGapIfLarge;
   return best.peak_bytes <= budget_bytes && best.seconds - bench.bound.seconds() < gap * bench.graph.seconds;
 }
-
-}  // namespace
 
 bool better(const Candidate& a, const Candidate& b, int64_t budget_bytes) {
   const bool a_fits = a.peak_bytes <= budget_bytes, b_fits = b.peak_bytes <= budget_bytes;
@@ -118,12 +120,23 @@ Candidate solve_best(Workbench& bench, int64_t budget_bytes) {
   // From below: nothing is held but cut vertices. Where replays hardly fit, this finds plans that repairs do not.
   if (!good(bench, best, budget_bytes)) consider(solve_every(bench, budget_bytes, Choice::again));
   if (!good(bench, best, budget_bytes)) consider(solve_chain(bench, budget_bytes));
+  if (good(bench, best, budget_bytes) || tradeable(bench.graph)) return best;
   const auto size = static_cast<int64_t>(bench.graph.values.size() + bench.graph.events.size());
-  const int64_t runs = std::clamp(kImproveWork / std::max<int64_t>(1, size), kFewestRuns, kMostRuns);
-  const bool hopeless = best.peak_bytes > budget_bytes + budget_bytes / 50;
-  if (!good(bench, best, budget_bytes) && !hopeless) best = bench.search.improve(std::move(best), budget_bytes, runs);
+  if (best.peak_bytes <= budget_bytes + budget_bytes / 50) {
+    const int64_t runs = std::clamp(kImproveWork / size, kFewestRuns, kMostRuns);
+    best = bench.search.improve(std::move(best), budget_bytes, runs);
+  }
   if (best.peak_bytes <= budget_bytes) best = bench.search.fill(std::move(best), budget_bytes);
   return best;
+}
+
+bool tradeable(const Graph& graph) { return graph.values.size() + graph.events.size() <= kTradeable; }
+
+void trade(Workbench& bench, const std::vector<int64_t>& budgets, const Choices& cut, const Choices& lowest) {
+  const int64_t each = std::min(kTradeRuns, kTradeSweeps * static_cast<int64_t>(bench.trade.values()));
+  const int64_t runs = each * static_cast<int64_t>(budgets.size());
+  bench.trade.explore(cut, budgets, budgets.size() - 1, runs, 0);
+  bench.trade.explore(lowest, budgets, 0, runs, 1);
 }
 
 }  // namespace retrace::plan

@@ -8,18 +8,25 @@
 #include "plan/mincut.h"
 #include "plan/search.h"
 #include "plan/timeline.h"
+#include "plan/trade.h"
 
 namespace retrace::plan {
 
 struct Workbench {
   Workbench(const Graph& g, Listener& listener)
-      : graph(g), timeline(g), cut(g, timeline), bound(g, timeline, cut), search(g, timeline, listener) {}
+      : graph(g),
+        timeline(g),
+        cut(g, timeline),
+        bound(g, timeline, cut),
+        search(g, timeline, listener),
+        trade(g, timeline, search) {}
 
   const Graph& graph;
   Timeline timeline;
   MinCut cut;
   Bound bound;
   Search search;
+  Trade trade;
 };
 
 // Values that everything later is computed from alone, in order: where a chain can be cut.
@@ -35,6 +42,15 @@ Candidate solve_chain(Workbench& bench, int64_t budget_bytes);
 Candidate solve_every(Workbench& bench, int64_t budget_bytes, Choice others = Choice::rebuild);
 Candidate solve_greedy(Workbench& bench, int64_t budget_bytes);
 Candidate solve_best(Workbench& bench, int64_t budget_bytes);
+
+// Plans for several budgets at once, rising, where solve_best() did not do well: from the minimum cut for the largest of
+// them, which is close to the bound and far from fitting, and from the best for the smallest. Whoever listens to
+// bench.search hears of them.
+void trade(Workbench& bench, const std::vector<int64_t>& budgets, const Choices& cut, const Choices& lowest);
+bool tradeable(const Graph& graph);  // small enough for it
+
+// Fits, and so close to the bound that more is not worth the time.
+bool good(const Workbench& bench, const Candidate& best, int64_t budget_bytes);
 
 // Fits and is faster; or neither fits and is lower.
 bool better(const Candidate& a, const Candidate& b, int64_t budget_bytes);
