@@ -39,7 +39,9 @@ Handle::~Handle() {
   const Tape::Lock lock(*tape_);
   if (timeline_id_ >= 0 && tape_->timeline) tape_->timeline->dropped(*tape_, timeline_id_);
   if (value_ != kNone) tape_->remove_handle(*this);
-  if (holds_ != kNone) tape_->remove_holder(holds_, tensor_.storage());
+  if (holds_ == kNone) return;
+  tape_->remove_keeper(*this);
+  tape_->remove_holder(holds_, tensor_.storage());
 }
 
 void Handle::call_pack_hook(const at::Tensor& tensor) {
@@ -66,6 +68,7 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
   const Value& v = tape.value(id);
   if (!scope.may_drop || tape.is_root(v) || v.unwritten) {
     tensor_ = without_history(tensor);
+    tape.add_keeper(*this);
     tape.add_holder(id, tensor.storage());
     holds_ = id;
     tape_ = scope.tape;
@@ -117,6 +120,12 @@ bool Handle::is_unchanged() const { return version_of(version_) == saved_version
 void Handle::follow(ValueId value) {
   value_ = value;
   fingerprint_.reset();
+}
+
+void Handle::hold_as(Tape& tape, ValueId value) {
+  tape.remove_holder(holds_, tensor_.storage());
+  tape.add_holder(value, tensor_.storage());
+  holds_ = value;
 }
 
 bool Handle::consumed_in(uint64_t round) const {

@@ -30,6 +30,8 @@ class Handle final : public compat::SavedVariableHooks {
   ValueId value() const { return value_; }
   bool is_unchanged() const;   // as far as its version says
   void follow(ValueId value);  // stands for another content of the same storage from now on
+  ValueId holds() const { return holds_; }
+  void hold_as(Tape& tape, ValueId value);  // its tensor has become this value
   int32_t timeline_id() const { return timeline_id_; }
   void set_timeline_id(int32_t id) { timeline_id_ = id; }
   size_t position() const { return position_; }

@@ -65,6 +65,7 @@ void Tape::begin_event() {
   for (const Written& written : std::exchange(unsettled_, {})) {
     storage(written.storage).expect_current();
     if (value(written.before).handles > 0) handles_follow(written);
+    if (timeline && value(written.before).holders > 0) keepers_follow(written);
   }
   if (closed_) return;
   // A backward lets go of values one by one: a sweep for each would take the square of the tape's length.
@@ -87,6 +88,16 @@ void Tape::handles_follow(const Written& written) {
     }
     const bool keeps = value(written.after).keep || (run && !run->follows_plan());
     if (const c10::Storage living = keeps ? living_storage(written.after) : c10::Storage()) hold(written.after, living);
+  }
+}
+
+// The same for those that keep the tensor itself: nothing changes but what the planner should think of.
+void Tape::keepers_follow(const Written& written) {
+  for (Handle* const keeper : keepers_) {
+    if (keeper->holds() != written.before || keeper->timeline_id() < 0 || !keeper->is_unchanged()) continue;
+    keeper->hold_as(*this, written.after);
+    timeline->dropped(*this, keeper->timeline_id());
+    keeper->set_timeline_id(timeline->saved(*this, written.after));
   }
 }
 
@@ -374,6 +385,17 @@ void Tape::secure_dependents(ValueId root) {
     if (!value(v).held) hold_rebuilt(v);
     make_root(v);
   }
+}
+
+void Tape::add_keeper(Handle& handle) {
+  handle.set_position(keepers_.size());
+  keepers_.push_back(&handle);
+}
+
+void Tape::remove_keeper(Handle& handle) {
+  keepers_.back()->set_position(handle.position());
+  std::swap(keepers_[handle.position()], keepers_.back());
+  keepers_.pop_back();
 }
 
 void Tape::add_handle(Handle& handle) {

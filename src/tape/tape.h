@@ -191,6 +191,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
   // -- Handles --
   void add_handle(Handle& handle);
   void remove_handle(Handle& handle);
+  // One that keeps its tensor itself: only the timeline must know what that has become.
+  void add_keeper(Handle& handle);
+  void remove_keeper(Handle& handle);
 
   // -- Backward --
   at::Tensor unpack(Handle& handle);
@@ -243,6 +246,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
   StorageId storage_of(const at::Tensor& tensor);
   void handles_follow(const Written& written);
+  void keepers_follow(const Written& written);
   ValueId add_value(StorageId storage, OpId producer, int64_t bytes);
   c10::Storage living_storage(ValueId id);
   void hold_rebuilt(ValueId id);
@@ -265,6 +269,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   std::unordered_map<const c10::StorageImpl*, StorageId> ids_;
   std::vector<Written> unsettled_;  // by the last op: their version is counted only afterwards
   std::vector<Handle*> handles_;
+  std::vector<Handle*> keepers_;
   std::vector<uint64_t> rounds_;  // backwards that have unpacked here and not ended
   size_t since_collect_ = 0;      // ops appended
   size_t since_dirty_ = 0;        // events in backward

@@ -123,7 +123,6 @@ std::pair<plan::Graph, int64_t> taped_step(Session& session, const std::string& 
 
 TEST_P(EveryModel, IsSimulatedAsItIs) {
   RETRACE_SKIP_IF_HOSTILE();
-  if (GetParam() == "lstm") GTEST_SKIP() << "open: lstm is simulated 10 % too high";
   const int64_t plain = highest_peak(train({GetParam(), 1}, std::nullopt));
   Session keeping(keep_all(), {.verify = Verify::never}), roomy(budget("1TiB"), {.verify = Verify::never});
   for (Session* const session : {&keeping, &roomy}) {
