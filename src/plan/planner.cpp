@@ -12,6 +12,7 @@ constexpr size_t kGroup = 4;                  // rungs
 constexpr size_t kSmall = 64;                 // values
 constexpr int kRungSteps = 20, kFinalSteps = 60;
 constexpr double kImpossible = 1e300;
+constexpr int64_t kPolishRuns = 60;
 constexpr double kFar = 0.03;  // of the step, from the bound
 
 }  // namespace
@@ -107,9 +108,16 @@ const Planner::Found& Planner::solve_group(size_t group) {
     // plans. Where replays hardly fit, so does another order.
     trade(bench_, poor, poor.size() - 1, cut, 0);
     trade(bench_, poor, 0, lowest, 1);
-    Candidate best;
-    for (const Candidate& c : place->second) consider(c, poor.front(), best);
-    if (best.seconds > bound(begin_poor) + kFar * graph_.seconds) trade(bench_, poor, 0, lowest, 2);
+    const auto best_for = [&](int64_t budget_bytes) {
+      Candidate best;
+      for (const Candidate& c : place->second) consider(c, budget_bytes, best);
+      return best;
+    };
+    if (best_for(poor.front()).seconds > bound(begin_poor) + kFar * graph_.seconds) trade(bench_, poor, 0, lowest, 2);
+    for (const int64_t budget_bytes : poor) {
+      Candidate best = best_for(budget_bytes);
+      if (!best.choices.empty()) bench_.search.improve(std::move(best), budget_bytes, kPolishRuns);
+    }
   }
   listening_ = nullptr;
   return place->second;
