@@ -12,6 +12,8 @@ constexpr size_t kGroup = 4;                  // rungs
 constexpr size_t kSmall = 64;                 // values
 constexpr int kRungSteps = 20, kFinalSteps = 60;
 constexpr double kImpossible = 1e300;
+constexpr int64_t kPolishRuns = 60;
+constexpr double kFar = 0.03;  // of the step, from the bound
 
 }  // namespace
 
@@ -85,6 +87,7 @@ const Planner::Found& Planner::solve_group(size_t group) {
   listening_below_ = end < ladder_.size() ? ladder_[end] : INT64_MAX;
   std::vector<int64_t> poor;
   Choices cut, lowest;
+  size_t begin_poor = begin;
   for (size_t number = begin; number < end; ++number) {
     if (bound(number) == kImpossible) continue;
     price(ladder_[number]);
@@ -94,10 +97,28 @@ const Planner::Found& Planner::solve_group(size_t group) {
     best = solve_best(bench_, ladder_[number]);
     if (ladder_[number] < least_bytes_ || good(bench_, best, ladder_[number])) continue;
     cut = bench_.bound.choices(bench_.bound.per_event());
-    if (poor.empty()) lowest = std::move(best.choices);
+    if (poor.empty()) {
+      lowest = std::move(best.choices);
+      begin_poor = number;
+    }
     poor.push_back(ladder_[number]);
   }
-  if (!poor.empty() && tradeable(graph_)) trade(bench_, poor, cut, lowest);
+  if (!poor.empty() && tradeable(graph_)) {
+    // The cut is close to the bound and far from fitting, the other start the other way round: they lead to different
+    // plans. Where replays hardly fit, so does another order.
+    trade(bench_, poor, poor.size() - 1, cut, 0);
+    trade(bench_, poor, 0, lowest, 1);
+    const auto best_for = [&](int64_t budget_bytes) {
+      Candidate best;
+      for (const Candidate& c : place->second) consider(c, budget_bytes, best);
+      return best;
+    };
+    if (best_for(poor.front()).seconds > bound(begin_poor) + kFar * graph_.seconds) trade(bench_, poor, 0, lowest, 2);
+    for (const int64_t budget_bytes : poor) {
+      Candidate best = best_for(budget_bytes);
+      if (!best.choices.empty()) bench_.search.improve(std::move(best), budget_bytes, kPolishRuns);
+    }
+  }
   listening_ = nullptr;
   return place->second;
 }

@@ -132,11 +132,9 @@ Candidate solve_best(Workbench& bench, int64_t budget_bytes) {
 
 bool tradeable(const Graph& graph) { return graph.values.size() + graph.events.size() <= kTradeable; }
 
-void trade(Workbench& bench, const std::vector<int64_t>& budgets, const Choices& cut, const Choices& lowest) {
+void trade(Workbench& bench, const std::vector<int64_t>& budgets, size_t first, const Choices& start, uint32_t seed) {
   const int64_t each = std::min(kTradeRuns, kTradeSweeps * static_cast<int64_t>(bench.trade.values()));
-  const int64_t runs = each * static_cast<int64_t>(budgets.size());
-  bench.trade.explore(cut, budgets, budgets.size() - 1, runs, 0);
-  bench.trade.explore(lowest, budgets, 0, runs, 1);
+  bench.trade.explore(start, budgets, first, each * static_cast<int64_t>(budgets.size()), seed);
 }
 
 }  // namespace retrace::plan

@@ -5,11 +5,11 @@
 namespace retrace::plan {
 namespace {
 
-constexpr double kFirstPrice = 0.1;                    // of the step's seconds, for as many bytes as the budget has
-constexpr double kRise = 2, kFall = 0.2, kStuck = 32;  // of the price
-constexpr double kSpread = 256;                        // how much the mean excess weighs beside the largest
-constexpr double kOptimism = 2;                        // as much more than estimated a kept value may save
-constexpr int kRemember = 6, kBan = 6;                 // sweeps
+constexpr double kFirstPrice = 0.1;                      // of the step's seconds, for as many bytes as the budget has
+constexpr double kRise = 1.5, kFall = 0.2, kStuck = 32;  // of the price
+constexpr double kSpread = 200;                          // how much the mean excess weighs beside the largest
+constexpr double kOptimism = 1.5;                        // as much more than estimated a kept value may save
+constexpr int kRemember = 6, kBan = 3;                   // sweeps
 
 size_t at(int32_t id) { return static_cast<size_t>(id); }
 bool is_kept(Choice c) { return c == Choice::keep || c == Choice::encode; }

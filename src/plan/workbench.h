@@ -43,10 +43,9 @@ Candidate solve_every(Workbench& bench, int64_t budget_bytes, Choice others = Ch
 Candidate solve_greedy(Workbench& bench, int64_t budget_bytes);
 Candidate solve_best(Workbench& bench, int64_t budget_bytes);
 
-// Plans for several budgets at once, rising, where solve_best() did not do well: from the minimum cut for the largest of
-// them, which is close to the bound and far from fitting, and from the best for the smallest. Whoever listens to
-// bench.search hears of them.
-void trade(Workbench& bench, const std::vector<int64_t>& budgets, const Choices& cut, const Choices& lowest);
+// Plans for several budgets at once, rising, from a start that need not fit any; first for the one with number `first`.
+// Whoever listens to bench.search hears of them.
+void trade(Workbench& bench, const std::vector<int64_t>& budgets, size_t first, const Choices& start, uint32_t seed);
 bool tradeable(const Graph& graph);  // small enough for it
 
 // Fits, and so close to the bound that more is not worth the time.

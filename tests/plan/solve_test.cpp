@@ -80,6 +80,18 @@ TEST(Solve, ALargerBudgetIsNeverSlowerForATransformer) {
   }
 }
 
+TEST(Solve, ALargerBudgetIsNeverSlowerForAResnetCloseToItsSmallest) {
+  const Graph graph = synthetic_resnet(2);
+  const int64_t most = plain_peak(graph), least = smallest(graph).peak_bytes;
+  double before = 1e300;
+  for (int64_t budget = least; budget < least + most / 10; budget += most / 700) {
+    const Answer answer = solve(graph, budget);
+    ASSERT_TRUE(answer.plan.has_value()) << budget;
+    EXPECT_LE(answer.plan->seconds, before) << budget;
+    before = answer.plan->seconds;
+  }
+}
+
 TEST(Solve, AnInfeasibleBudgetGivesTheSmallestAndThatIsFeasible) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     const Graph graph = synthetic_random(seed, 5 + static_cast<int>(seed % 12));
