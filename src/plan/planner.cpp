@@ -13,7 +13,8 @@ constexpr size_t kSmall = 64;                 // values
 constexpr int kRungSteps = 20, kFinalSteps = 60;
 constexpr double kImpossible = 1e300;
 constexpr int64_t kPolishRuns = 60;
-constexpr double kFar = 0.03;  // of the step, from the bound
+constexpr double kFar = 0.03;          // of the step, from the bound
+constexpr double kLeastEffort = 0.25;  // of the runs, for plans that are close to it
 
 }  // namespace
 
@@ -88,6 +89,7 @@ const Planner::Found& Planner::solve_group(size_t group) {
   std::vector<int64_t> poor;
   Choices cut, lowest;
   size_t begin_poor = begin;
+  double worst_gap = 0;
   for (size_t number = begin; number < end; ++number) {
     if (bound(number) == kImpossible) continue;
     price(ladder_[number]);
@@ -96,6 +98,7 @@ const Planner::Found& Planner::solve_group(size_t group) {
     if (best.seconds <= bound(number)) continue;
     best = solve_best(bench_, ladder_[number]);
     if (ladder_[number] < least_bytes_ || good(bench_, best, ladder_[number])) continue;
+    worst_gap = std::max(worst_gap, best.peak_bytes > ladder_[number] ? kImpossible : best.seconds - bound(number));
     cut = bench_.bound.choices(bench_.bound.per_event());
     if (poor.empty()) {
       lowest = std::move(best.choices);
@@ -106,17 +109,20 @@ const Planner::Found& Planner::solve_group(size_t group) {
   if (!poor.empty() && tradeable(graph_)) {
     // The cut is close to the bound and far from fitting, the other start the other way round: they lead to different
     // plans. Where replays hardly fit, so does another order.
-    trade(bench_, poor, poor.size() - 1, cut, 0);
-    trade(bench_, poor, 0, lowest, 1);
+    const double effort = std::clamp(worst_gap / (kFar * graph_.seconds), kLeastEffort, 1.0);
+    trade(bench_, poor, poor.size() - 1, cut, 0, effort);
+    trade(bench_, poor, 0, lowest, 1, effort);
     const auto best_for = [&](int64_t budget_bytes) {
       Candidate best;
       for (const Candidate& c : place->second) consider(c, budget_bytes, best);
       return best;
     };
-    if (best_for(poor.front()).seconds > bound(begin_poor) + kFar * graph_.seconds) trade(bench_, poor, 0, lowest, 2);
+    if (best_for(poor.front()).seconds > bound(begin_poor) + kFar * graph_.seconds)
+      trade(bench_, poor, 0, lowest, 2, effort);
     for (const int64_t budget_bytes : poor) {
       Candidate best = best_for(budget_bytes);
-      if (!best.choices.empty()) bench_.search.improve(std::move(best), budget_bytes, kPolishRuns);
+      if (!best.choices.empty())
+        bench_.search.improve(std::move(best), budget_bytes, static_cast<int64_t>(effort * kPolishRuns));
     }
   }
   listening_ = nullptr;

@@ -8,7 +8,7 @@ namespace {
 constexpr int kReserveRounds = 2;
 constexpr int64_t kImproveWork = 300'000, kFewestRuns = 24, kMostRuns = 300;  // of values and events, in runs
 constexpr size_t kTradeable = 4000;                                           // values and events
-constexpr int64_t kTradeRuns = 200, kTradeSweeps = 4;  // for each budget, the latter of all values, in runs
+constexpr int64_t kTradeRuns = 120, kTradeSweeps = 4;  // for each budget, the latter of all values, in runs
 constexpr double kHopeless = 3;                        // steps
 // Of the step: not worth another strategy. In a large graph each takes seconds.
 constexpr double kGoodGap = 0.004, kGoodGapIfLarge = 0.02;
@@ -132,9 +132,12 @@ Candidate solve_best(Workbench& bench, int64_t budget_bytes) {
 
 bool tradeable(const Graph& graph) { return graph.values.size() + graph.events.size() <= kTradeable; }
 
-void trade(Workbench& bench, const std::vector<int64_t>& budgets, size_t first, const Choices& start, uint32_t seed) {
+void trade(Workbench& bench, const std::vector<int64_t>& budgets, size_t first, const Choices& start, uint32_t seed,
+           double effort) {
   const int64_t each = std::min(kTradeRuns, kTradeSweeps * static_cast<int64_t>(bench.trade.values()));
-  bench.trade.explore(start, budgets, first, each * static_cast<int64_t>(budgets.size()), seed);
+  bench.trade.explore(start, budgets, first,
+                      static_cast<int64_t>(effort * static_cast<double>(each)) * static_cast<int64_t>(budgets.size()),
+                      seed);
 }
 
 }  // namespace retrace::plan

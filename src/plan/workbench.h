@@ -45,7 +45,8 @@ Candidate solve_best(Workbench& bench, int64_t budget_bytes);
 
 // Plans for several budgets at once, rising, from a start that need not fit any; first for the one with number `first`.
 // Whoever listens to bench.search hears of them.
-void trade(Workbench& bench, const std::vector<int64_t>& budgets, size_t first, const Choices& start, uint32_t seed);
+void trade(Workbench& bench, const std::vector<int64_t>& budgets, size_t first, const Choices& start, uint32_t seed,
+           double effort);
 bool tradeable(const Graph& graph);  // small enough for it
 
 // Fits, and so close to the bound that more is not worth the time.
