@@ -13,8 +13,8 @@ constexpr size_t kSmall = 64;                 // values
 constexpr int kRungSteps = 20, kFinalSteps = 60;
 constexpr double kImpossible = 1e300;
 constexpr int64_t kPolishRuns = 60;
-constexpr double kFar = 0.03;          // of the step, from the bound
-constexpr double kLeastEffort = 0.25;  // of the runs, for plans that are close to it
+constexpr double kFar = 0.03;         // of the step, from the bound
+constexpr double kLeastEffort = 0.5;  // of the runs, for plans that are close to it
 
 }  // namespace
 
