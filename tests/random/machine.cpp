@@ -175,7 +175,9 @@ void Machine::observe_end(Outcome& outcome) {
   };
   for (const auto& [v, leaf] : leaves_) {
     see("leaf v" + std::to_string(v), leaf);
-    if (leaf.is_leaf()) see("gradient of v" + std::to_string(v), leaf.grad());  // a written buffer may be one no more
+    // A written buffer may be one no more; and a view finds out late (see describe() in outcome.cpp).
+    if (!leaf.is_leaf() || (leaf.is_view() && !leaf.grad().defined())) continue;
+    see("gradient of v" + std::to_string(v), leaf.grad());
   }
   for (size_t v = 0; v < values_.size() && !outcome.thrown; ++v) {
     if (!is_held(static_cast<int>(v))) continue;

@@ -30,7 +30,7 @@ class Scopes {
 struct Budgets {
   int64_t start_bytes = 0;           // live before the program
   int64_t plain_peak = 0;            // what it takes beyond that without Retrace
-  std::map<int64_t, int64_t> bytes;  // by session number: instead of the percent that the program says
+  std::map<int64_t, int64_t> bytes;  // by session number, beyond start_bytes: instead of the percent the program says
   std::string broken;                // the first thing that was not kept to
   std::optional<int64_t> refused;    // the session whose budget was last refused
 };

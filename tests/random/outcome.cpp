@@ -20,10 +20,11 @@ void append_elements(std::string& bytes, const torch::Tensor& t) {
   }
 }
 
+// Whether a view is a leaf depends on who has asked: it learns that its base was written when somebody looks at its history.
 std::string describe(const torch::Tensor& t) {
   std::ostringstream out;
   out << t.scalar_type() << t.sizes() << " strides " << t.strides() << (t.requires_grad() ? " requires_grad" : "")
-      << (t.is_leaf() ? " leaf" : "") << (t.is_conj() ? " conj" : "") << (t.is_neg() ? " neg" : "")
+      << (t.is_leaf() && !t.is_view() ? " leaf" : "") << (t.is_conj() ? " conj" : "") << (t.is_neg() ? " neg" : "")
       << (t._is_zerotensor() ? " zero tensor" : "") << " version " << t._version();
   return out.str();
 }
