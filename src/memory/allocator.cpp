@@ -9,6 +9,7 @@
 #include <mutex>
 #include <numeric>
 #include <string>
+#include <unordered_map>
 
 #include <retrace/errors.h>
 
@@ -21,7 +22,7 @@ namespace {
 struct alignas(64) Header {
   int64_t bytes;
   Owner owner;
-  bool tracked = false;  // its bytes are on the tape
+  uint32_t book = 0;  // that tracks it; 0: none
 };
 static_assert(sizeof(Header) == 64);
 
@@ -31,13 +32,15 @@ struct Counter {
   std::mutex mutex;
   Bytes live;
   int64_t total = 0;
-  int64_t tracked = 0;      // of total
+  int64_t tracked = 0;      // of total, by open books
   int64_t window_peak = 0;  // of total less tracked
   int64_t step_peak = 0;
   int64_t peak = 0;
   Bytes at_peak;
   int64_t activation_peak = 0;
   std::optional<int64_t> limit;
+  std::unordered_map<uint32_t, int64_t> books;  // the open ones, with the bytes they track
+  uint32_t latest_book = 0;
 };
 
 Counter& counter() {
@@ -86,12 +89,15 @@ void reserve(int64_t bytes, Owner owner) {
   note_peaks(c);
 }
 
-void release(int64_t bytes, Owner owner, bool tracked) {
+void release(int64_t bytes, Owner owner, uint32_t book) {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
   c.live.by_owner[index(owner)] -= bytes;
   c.total -= bytes;
-  if (tracked) c.tracked -= bytes;
+  if (const auto open = book == 0 ? c.books.end() : c.books.find(book); open != c.books.end()) {
+    open->second -= bytes;
+    c.tracked -= bytes;
+  }
 }
 
 int64_t total_now() {
@@ -118,7 +124,7 @@ Header* header_of(void* block) { return static_cast<Header*>(block) - 1; }
 void free_block(void* block) {
   if (!block) return;
   Header* const header = header_of(block);
-  release(header->bytes, header->owner, header->tracked);
+  release(header->bytes, header->owner, header->book);
   if (poison.load(std::memory_order_relaxed)) std::memset(block, 0xFF, header->bytes);
   wrapped->raw_deallocate(header);
 }
@@ -198,21 +204,31 @@ c10::Storage copy_of(const c10::Storage& storage) {
 OwnerScope::OwnerScope(Owner owner) : before_(std::exchange(current_owner, owner)) {}
 OwnerScope::~OwnerScope() { current_owner = before_; }
 
-void track(const c10::Storage& storage) {
-  Header* const header = header_of(storage);
-  if (!header) return;
+Book::Book()
+    : number_([] {
+        Counter& c = counter();
+        const std::lock_guard lock(c.mutex);
+        c.books.emplace(++c.latest_book, 0);
+        return c.latest_book;
+      }()) {}
+
+Book::~Book() {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
-  if (std::exchange(header->tracked, true)) return;
-  c.tracked += header->bytes;
+  const auto open = c.books.find(number_);
+  c.tracked -= open->second;
+  c.books.erase(open);
 }
 
-void untrack(const c10::Storage& storage) {
+void Book::track(const c10::Storage& storage) {
   Header* const header = header_of(storage);
   if (!header) return;
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
-  if (std::exchange(header->tracked, false)) c.tracked -= header->bytes;
+  if (header->book != 0 && c.books.count(header->book) > 0) return;
+  header->book = number_;
+  c.books[number_] += header->bytes;
+  c.tracked += header->bytes;
 }
 
 OtherBytes next_window() {

@@ -37,9 +37,19 @@ void watch_leaf(const at::Tensor& leaf);
 
 // -- What a step's timeline needs --
 
-// From now until untracked or freed, a block counts as on the tape: its bytes are a plan's to move.
-void track(const c10::Storage& storage);
-void untrack(const c10::Storage& storage);
+// Which blocks are on a step's tape: their bytes are a plan's to move. When it is closed, by its destructor, those that are
+// still live (a result the program goes on with, an unpacked tensor that somebody holds) count like any other again.
+class Book {
+ public:
+  Book();
+  ~Book();
+  Book(const Book&) = delete;
+  Book& operator=(const Book&) = delete;
+  void track(const c10::Storage& storage);
+
+ private:
+  const uint32_t number_;
+};
 
 // The bytes that are not on the tape.
 struct OtherBytes {

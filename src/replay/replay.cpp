@@ -175,7 +175,7 @@ c10::Storage Replay::obtain(ValueId id, const Op* wanted_by) {
   const auto start = std::chrono::steady_clock::now();
   c10::Storage decoded = encoded->decode();
   const auto spent = std::chrono::steady_clock::now() - start;
-  memory::track(decoded);
+  if (tape_.timeline) tape_.timeline->track(decoded);
   if (!tape_.accounts.empty()) {
     count(tape_.accounts.front(), &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
   }
@@ -336,7 +336,7 @@ void Replay::set_rebuilt(const Op& op, ValueId id, const c10::Storage& storage) 
   v.rebuilt = storage;
   made_.push_back(id);
   tape_.used(id);
-  if (tape_.timeline) memory::track(storage);
+  if (tape_.timeline) tape_.timeline->track(storage);
   if (v.uses == 0) release(id);
 }
 

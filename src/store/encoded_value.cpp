@@ -5,8 +5,6 @@
 #include <chrono>
 #include <vector>
 
-#include "memory/allocator.h"
-
 namespace retrace {
 namespace {
 
@@ -40,7 +38,6 @@ std::shared_ptr<const EncodedValue> EncodedValue::make(const c10::Storage& stora
   if (!encoding) return nullptr;
   auto value = std::shared_ptr<EncodedValue>(new EncodedValue(*encoding, storage.nbytes()));
   value->encoded_ = new_storage(store::encoded_bytes(*encoding));
-  memory::track(value->encoded_);
   const bool done = store::encode(*encoding, storage.data_ptr().get(), value->encoded_.data_ptr().get());
   return done ? value : nullptr;
 }

@@ -21,6 +21,7 @@ class EncodedValue {
   static std::optional<plan::Encoding> measure(const c10::Storage& storage, c10::ScalarType dtype, bool bfloat16);
 
   int64_t bytes() const { return static_cast<int64_t>(encoded_.nbytes()); }
+  const c10::Storage& storage() const { return encoded_; }
   c10::Storage decode() const;
 
  private:

@@ -158,7 +158,7 @@ void Tape::add_counter(const at::Tensor& tensor) {
 ValueId Tape::add_fresh(const at::Tensor& tensor, OpId producer) {
   const ValueId id = add_value(storage_of(tensor), producer, storage_bytes(tensor));
   value(id).dtype = tensor.scalar_type();
-  if (timeline) memory::track(tensor.storage());
+  if (timeline) timeline->track(tensor.storage());
   return id;
 }
 
@@ -220,6 +220,7 @@ bool Tape::encode(ValueId id, const c10::Storage& storage) {
   auto encoded = EncodedValue::make(storage, v.dtype, run && run->allows_bfloat16());
   const auto spent = std::chrono::steady_clock::now() - start;
   if (!encoded) return false;
+  if (timeline) timeline->track(encoded->storage());
   for (const Account& account : accounts) {
     count(account, &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
   }

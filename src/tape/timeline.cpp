@@ -23,6 +23,7 @@ uint64_t hash_of(const std::string& text) {
 }  // namespace
 
 Timeline::Timeline() {
+  book_.emplace();
   window_ = memory::next_window();
   const memory::Bytes live = memory::live();
   graph_.start_bytes = live.total();
@@ -166,18 +167,11 @@ void Timeline::end(Tape& tape, double seconds) {
   graph_.seconds = seconds;
   graph_.weight_bytes = std::max(graph_.weight_bytes, memory::live()[memory::Owner::weights]);
   graph_.signature = prefix_hashes_.empty() ? 0 : prefix_hashes_.back();
-  untrack(tape);
+  book_.reset();  // what outlives the step is for the next one like anything else from outside
 }
 
-// What outlives the step (optimizer state that it made, say) is for the next one like anything else from outside.
-void Timeline::untrack(Tape& tape) const {
-  for (size_t id = 0; id < known_.size(); ++id) {
-    if (known_[id] == 0) continue;
-    const Value& v = tape.value(static_cast<ValueId>(id));
-    if (auto living = tape.storage(v.storage).pin.lock()) memory::untrack(c10::Storage(std::move(living)));
-    memory::untrack(v.held);
-    memory::untrack(v.rebuilt);
-  }
+void Timeline::track(const c10::Storage& storage) {
+  if (book_) book_->track(storage);
 }
 
 // While the step is open the last event's window is too. And weights are known as such when an operator has read them, so

@@ -38,6 +38,8 @@ class Timeline {
   const std::vector<uint64_t>& prefix_hashes() const { return prefix_hashes_; }
   uint64_t add_hash(const Op& op, const std::vector<int64_t>& result_bytes);
 
+  void track(const c10::Storage& storage);  // it belongs to the tape
+
   plan::Graph graph() const;
 
  private:
@@ -46,8 +48,8 @@ class Timeline {
   void note_releases(Tape& tape);
   void describe(Tape& tape, ValueId value);
   int32_t number_of(StorageId storage);
-  void untrack(Tape& tape) const;
 
+  std::optional<memory::Book> book_;  // until the step ends
   plan::Graph graph_;
   memory::OtherBytes window_;             // as the latest one began
   memory::OtherBytes op_window_;          // as the running op began

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <thread>
 
+#include "memory/allocator.h"
 #include "support/counting.h"
 #include "support/hostile.h"
 
@@ -182,6 +183,35 @@ TEST(Counter, PeakNeverFallsBelowWhatIsLive) {
   auto b = floats(100);
   EXPECT_GE(memory::peak_bytes(), memory::live_bytes());
   EXPECT_GE(memory::activation_peak_bytes(), 0);
+}
+
+TEST(Book, WhatItTracksIsNotOtherUntilItIsClosed) {
+  const int64_t before = memory::next_window().now;
+  auto a = floats(1000), b = floats(100);
+  {
+    memory::Book book;
+    book.track(a.storage());
+    book.track(b.storage());
+    book.track(b.storage());
+    EXPECT_EQ(memory::next_window().now, before);
+    b = Tensor();
+    EXPECT_EQ(memory::next_window().now, before) << "it was not among the other, so it does not leave them";
+  }
+  EXPECT_EQ(memory::next_window().now, before + 4000) << "it outlived the book";
+  memory::Book next;
+  next.track(a.storage());
+  EXPECT_EQ(memory::next_window().now, before);
+  a = Tensor();
+  EXPECT_EQ(memory::next_window().now, before);
+}
+
+TEST(Book, ABlockThatOutlivedItsBookLeavesTheOther) {
+  const int64_t before = memory::next_window().now;
+  auto a = floats(1000);
+  { memory::Book().track(a.storage()); }
+  memory::Book unrelated;
+  a = Tensor();
+  EXPECT_EQ(memory::next_window().now, before);
 }
 
 }  // namespace retrace::test::counter
