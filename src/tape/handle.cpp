@@ -72,7 +72,9 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
     tape.add_holder(id, tensor.storage());
     holds_ = id;
     tape_ = scope.tape;
-    if (tape.timeline && !v.foreign) timeline_id_ = tape.timeline->saved(tape, id);
+    if (!tape.timeline || v.foreign) return;
+    timeline_id_ = tape.timeline->saved(tape, id);
+    if (tape.run) tape.timeline->became_root(id);  // nothing will make us let go of it, so no plan should count on that
     return;
   }
   geometry_ = Geometry::of(tensor);

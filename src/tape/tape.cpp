@@ -98,6 +98,7 @@ void Tape::keepers_follow(const Written& written) {
     keeper->hold_as(*this, written.after);
     timeline->dropped(*this, keeper->timeline_id());
     keeper->set_timeline_id(timeline->saved(*this, written.after));
+    if (run) timeline->became_root(written.after);
   }
 }
 

@@ -301,6 +301,7 @@ bool Builder::append(Statement statement, bool must_stay) {
   try {
     if (statement.op == "leaf") {
       results = {make_leaf(statement)};
+      chooser_.leaves = static_cast<int>(values_.size()) + 1;
       if (results[0].requires_grad()) trainable_.push_back(results[0]);
     } else {
       Call call{statement, {}, generator_, &trainable_};

@@ -31,6 +31,7 @@ class Chooser {
   Chooser(Dice& dice_in, const std::vector<torch::Tensor>& values) : dice(dice_in), values_(values) {}
 
   Dice& dice;
+  int leaves = 0;  // the first values: what the program made from nothing
 
   const torch::Tensor& at(int value) const { return values_[static_cast<size_t>(value)]; }
 

@@ -14,12 +14,14 @@ bool propose_rows_of_reals(Chooser& chooser, Statement& s) {
 
 // Adds a vector of `width` of the same type: a weight, a bias, a running statistic. A statistic is contiguous: in
 // evaluation LibTorch 1.13's backward reads another as if it were, and beyond it.
+// A buffer is a leaf: it will be written without being counted, which no autograd notices if it has saved it.
 bool add_vector(Chooser& chooser, Statement& s, int64_t width, bool buffer = false) {
   const auto type = chooser.operand_of(s, 0).scalar_type();
-  return chooser.operand(s, [&](const Tensor& t) {
+  const bool found = chooser.operand(s, [&](const Tensor& t) {
     return t.scalar_type() == type && t.dim() == 1 && t.size(0) == width &&
            !(buffer && (t.requires_grad() || !t.is_leaf() || !t.is_contiguous()));
   });
+  return found && !(buffer && s.in.back() >= chooser.leaves);
 }
 
 bool propose_layer_norm(Chooser& chooser, Statement& s) {
