@@ -1,4 +1,5 @@
 // Random state: operators draw the same numbers again, and nobody else notices.
+#include <malloc.h>
 #include <torch/torch.h>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -179,6 +180,19 @@ TEST(Random, ALateStartInTheMiddleOfARegionDrawsTheSameNumbers) {
   y.sum().backward();
   EXPECT_SAME_BITS(mask, x.grad());
   EXPECT_EQ(delta.replayed(), 1);
+}
+
+TEST(Random, ManyCheckpointsLeaveNothingBehindOnTheHeap) {
+  const auto steps = [](int count) {
+    for (int i = 0; i < count; ++i) {
+      const auto x = torch::ones({4}).requires_grad_(true);
+      checkpoint([](const at::Tensor& t) { return torch::dropout(t.sin(), 0.5, true); }, x).sum().backward();
+    }
+  };
+  steps(50);  // whatever is allocated once
+  const auto before = mallinfo2().uordblks;
+  steps(300);
+  EXPECT_LT(static_cast<int64_t>(mallinfo2().uordblks) - static_cast<int64_t>(before), 300 * 1000);
 }
 
 }  // namespace retrace::test::random_state
