@@ -51,8 +51,8 @@ TEST_P(EveryBatchNorm, IsTheSameBitForBitThroughTheShortcut) {
 struct Net : torch::nn::Module {
   Net() {
     for (int i = 0; i < 6; ++i) {
-      convolutions->push_back(torch::nn::Conv2d(torch::nn::Conv2dOptions(4, 4, 3).padding(1)));
-      norms->push_back(torch::nn::BatchNorm2d(4));
+      convolutions->push_back(torch::nn::Conv2d(torch::nn::Conv2dOptions(16, 16, 3).padding(1)));
+      norms->push_back(torch::nn::BatchNorm2d(16));
     }
     register_module("convolutions", convolutions);
     register_module("norms", norms);
@@ -67,11 +67,11 @@ struct Net : torch::nn::Module {
   torch::nn::ModuleList convolutions, norms;
 };
 
-// Steps of a small convolutional net; with a budget also what the tape of the last one says.
+// Steps of a small convolutional net, large enough that statistics take most of a batch norm's time; with a budget also what the tape of the last one says.
 std::vector<std::string> train(const std::optional<Budget>& budget, plan::Graph* graph) {
   torch::manual_seed(5);
   Net net;
-  const at::Tensor x = torch::randn({4, 4, 24, 24});
+  const at::Tensor x = torch::randn({8, 16, 40, 40});
   std::optional<Session> session;
   if (budget) session.emplace(*budget);
   std::vector<std::string> bits;
@@ -115,7 +115,7 @@ TEST(Shortcut, IsNotTakenByABatchNormThatDoesNotTrain) {
   torch::manual_seed(5);
   Net net;
   net.eval();
-  const at::Tensor x = torch::randn({4, 4, 24, 24});
+  const at::Tensor x = torch::randn({8, 16, 40, 40});
   Session session(budget("200MiB"));
   {
     const auto step = session.step();
