@@ -46,6 +46,9 @@ class Simulator::State {
       first_values_.push_back({v.producer, v.storage, v.foreign ? 0 : v.bytes});
       storages_ = std::max(storages_, v.storage + 1);
     }
+    const auto unpack = [](const Event& e) { return e.kind == EventKind::unpack; };
+    first_unpack_ =
+        static_cast<size_t>(std::find_if(graph.events.begin(), graph.events.end(), unpack) - graph.events.begin());
     offered_.assign(graph.values.size(), 0);
     released_.assign(static_cast<size_t>(storages_), graph.events.size());
     for (const Op& op : graph.ops) {
@@ -57,37 +60,25 @@ class Simulator::State {
     begin(choices);
     give_up_bytes_ = give_up_bytes;
     give_up_seconds_ = give_up_seconds;
-    for (at_ = 0; at_ < graph_.events.size() && !stopped_; ++at_) {
-      event_peak_ = 0;
-      happen(graph_.events[at_]);
-      if (event_peaks) outcome_.event_peaks.push_back(event_peak_);
-    }
+    play(graph_.events.size(), event_peaks);
     return outcome_;
   }
 
   Outcome run_near(const Choices& choices, double give_up_seconds) {
     if (!resume(choices)) {
       begin(choices);
-      for (at_ = 0; at_ < graph_.events.size() && graph_.events[at_].kind != EventKind::unpack; ++at_) {
-        event_peak_ = 0;
-        happen(graph_.events[at_]);
-        outcome_.event_peaks.push_back(event_peak_);
-      }
+      play(first_unpack_, true);
       remember(choices);
     }
     give_up_seconds_ = give_up_seconds;
     stopped_ = outcome_.replay_seconds > give_up_seconds_;
-    for (; at_ < graph_.events.size() && !stopped_; ++at_) {
-      event_peak_ = 0;
-      happen(graph_.events[at_]);
-      outcome_.event_peaks.push_back(event_peak_);
-    }
+    play(graph_.events.size(), true);
     return outcome_;
   }
 
   std::vector<Live> live_at(const Choices& choices, size_t event) {
     begin(choices);
-    for (at_ = 0; at_ < event; ++at_) happen(graph_.events[at_]);
+    play(event, false);
     event_peak_ = 0;
     watching_ = true;
     happen(graph_.events[at_]);
@@ -168,8 +159,17 @@ class Simulator::State {
     for (size_t e = released_[static_cast<size_t>(v.storage)]; e < at_; ++e) outcome_.event_peaks[e] += bytes;
   }
 
+  void play(size_t end, bool event_peaks) {
+    for (; at_ < end && !stopped_; ++at_) {
+      event_peak_ = 0;
+      happen(graph_.events[at_]);
+      if (event_peaks) outcome_.event_peaks.push_back(event_peak_);
+    }
+  }
+
   void begin(const Choices& choices) {
     choices_ = &choices;
+    at_ = 0;
     values_ = first_values_;
     ops_ = first_ops_;
     buffers_.assign(static_cast<size_t>(storages_) + 1, Buffer{});  // 0 is none, then one per storage
@@ -564,6 +564,7 @@ class Simulator::State {
   std::vector<SimValue> first_values_;
   std::vector<SimOp> first_ops_;
   int32_t storages_ = 0;
+  size_t first_unpack_ = 0;  // an event: where forward has ended
 
   const Choices* choices_ = nullptr;
   std::vector<SimValue> values_;
