@@ -5,6 +5,7 @@
 
 #include "generate.h"
 #include "machine.h"
+#include "may_leak.h"
 #include "session/testing.h"
 
 namespace retrace::random {
@@ -71,6 +72,7 @@ bool is_unsteady(const Program& program, const Outcome& plain) {
 }  // namespace
 
 Outcome run_retrace(const Program& program, const Outcome& plain) {
+  const MayLeak may_leak(plain.leaked_bytes > 0);
   Outcome outcome = run_within_budgets(program, plain);
   // LibTorch allocates a few things once per process, the first time they are needed. A leak repeats.
   if (outcome.leaked_bytes != 0) outcome = run_within_budgets(program, plain);

@@ -3,6 +3,7 @@
 #include <retrace/memory.h>
 
 #include "generate.h"
+#include "may_leak.h"
 #include "operators.h"
 
 namespace retrace::random {
@@ -36,6 +37,7 @@ Program with_allowed(const Program& program, const std::vector<bool>& allowed) {
 }  // namespace
 
 Outcome run_plain(const Program& program) {
+  const MayLeak may_leak(true);
   const int64_t before = memory::live_bytes();
   memory::reset_peak();
   Outcome outcome;
