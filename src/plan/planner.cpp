@@ -108,7 +108,7 @@ const Planner::Found& Planner::solve_group(size_t group) {
   }
   if (!poor.empty() && tradeable(graph_)) {
     // The cut is close to the bound and far from fitting, the other start the other way round: they lead to different
-    // plans. Where replays hardly fit, so does another order.
+    // plans. Where replays hardly fit, so do another order and what was best so far.
     const double effort = std::clamp(worst_gap / (kFar * graph_.seconds), kLeastEffort, 1.0);
     trade(bench_, poor, poor.size() - 1, cut, 0, effort);
     trade(bench_, poor, 0, lowest, 1, effort);
@@ -117,8 +117,11 @@ const Planner::Found& Planner::solve_group(size_t group) {
       for (const Candidate& c : place->second) consider(c, budget_bytes, best);
       return best;
     };
-    if (best_for(poor.front()).seconds > bound(begin_poor) + kFar * graph_.seconds)
+    if (best_for(poor.front()).seconds > bound(begin_poor) + kFar * graph_.seconds) {
       trade(bench_, poor, 0, lowest, 2, effort);
+      if (Candidate best = best_for(poor.back()); !best.choices.empty())
+        trade(bench_, poor, poor.size() - 1, best.choices, 3, effort);
+    }
     for (const int64_t budget_bytes : poor) {
       Candidate best = best_for(budget_bytes);
       if (!best.choices.empty())

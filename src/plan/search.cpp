@@ -86,9 +86,9 @@ double Search::too_slow() const {
   return graph_.seconds * (graph_.values.size() < kLarge ? kTooSlow : kTooSlowIfLarge);
 }
 
-Outcome Search::heard(const Choices& choices, Outcome outcome, double too_slow) {
+Outcome Search::heard(const Choices& choices, Outcome outcome) {
   ++runs_;
-  if (outcome.replay_seconds <= too_slow) {
+  if (!outcome.gave_up) {
     listener_.found(choices, outcome);
     return outcome;
   }
@@ -98,12 +98,11 @@ Outcome Search::heard(const Choices& choices, Outcome outcome, double too_slow) 
 }
 
 Outcome Search::run(const Choices& choices, bool event_peaks) {
-  return heard(choices, simulator_.run(choices, event_peaks, INT64_MAX, too_slow()), too_slow());
+  return heard(choices, simulator_.run(choices, event_peaks, INT64_MAX, too_slow()));
 }
 
-Outcome Search::run_near(const Choices& choices, double give_up_seconds) {
-  const double limit = std::min(give_up_seconds, too_slow());
-  return heard(choices, simulator_.run_near(choices, limit), limit);
+Outcome Search::run_near(const Choices& choices, double give_up_seconds, const Price& price) {
+  return heard(choices, simulator_.run_near(choices, std::min(give_up_seconds, too_slow()), price));
 }
 
 Candidate Search::candidate(const Choices& choices, const Outcome& outcome) const {

@@ -36,9 +36,8 @@ class Search {
 
   Candidate simulate(Choices choices);
 
-  // Choices as they are, that differ in little from the last ones; with peaks per event. Gives up, with a peak that fits
-  // nowhere, once replays take longer than the limit.
-  Outcome run_near(const Choices& choices, double give_up_seconds = 1e300);
+  // Choices as they are, that differ in little from the last ones; with peaks per event. See Simulator::run_near().
+  Outcome run_near(const Choices& choices, double give_up_seconds = 1e300, const Price& price = {});
   std::vector<Simulator::Live> live_at(const Choices& choices, size_t event) {
     return simulator_.live_at(choices, event);
   }
@@ -74,7 +73,7 @@ class Search {
   };
 
   Outcome run(const Choices& choices, bool event_peaks);
-  Outcome heard(const Choices& choices, Outcome outcome, double too_slow);
+  Outcome heard(const Choices& choices, Outcome outcome);
   double too_slow() const;
   Candidate candidate(const Choices& choices, const Outcome& outcome) const;
   void prune(Choices& choices);

@@ -61,19 +61,22 @@ class Simulator::State {
     give_up_bytes_ = give_up_bytes;
     give_up_seconds_ = give_up_seconds;
     play(graph_.events.size(), event_peaks);
-    return outcome_;
+    return finish();
   }
 
-  Outcome run_near(const Choices& choices, double give_up_seconds) {
+  Outcome run_near(const Choices& choices, double give_up_seconds, const Price& price) {
     if (!resume(choices)) {
       begin(choices);
       play(first_unpack_, true);
+      begin_backward();
       remember(choices);
     }
     give_up_seconds_ = give_up_seconds;
-    stopped_ = outcome_.replay_seconds > give_up_seconds_;
+    price_ = price;
+    for (size_t e = 0; e < at_; ++e) excess_ += std::max<int64_t>(0, outcome_.event_peaks[e] - price_.budget_bytes);
+    stopped_ = too_dear();
     play(graph_.events.size(), true);
-    return outcome_;
+    return finish();
   }
 
   std::vector<Live> live_at(const Choices& choices, size_t event) {
@@ -109,7 +112,6 @@ class Simulator::State {
     std::vector<SimOp> ops;
     std::vector<Buffer> buffers;
     std::vector<ValueId> current;
-    std::vector<HandleId> saved;
     std::vector<char> consumed;
     int64_t live = 0, held_bytes = 0;
     Outcome outcome;
@@ -117,7 +119,7 @@ class Simulator::State {
   };
 
   void remember(const Choices& choices) {
-    turn_ = {choices, values_, ops_, buffers_, current_, saved_, consumed_, live_, held_bytes_, outcome_, at_};
+    turn_ = {choices, values_, ops_, buffers_, current_, consumed_, live_, held_bytes_, outcome_, at_};
   }
 
   bool resume(const Choices& choices) {
@@ -136,13 +138,13 @@ class Simulator::State {
     ops_ = turn_.ops;
     buffers_ = turn_.buffers;
     current_ = turn_.current;
-    saved_ = turn_.saved;
     consumed_ = turn_.consumed;
     live_ = turn_.live;
     held_bytes_ = turn_.held_bytes;
     outcome_ = turn_.outcome;
     at_ = turn_.at;
     for (const ValueId id : changed_) change_held(id);
+    in_backward_ = true;
     outcome_.peak_bytes = 0;
     for (size_t e = 0; e < at_; ++e) {
       if (outcome_.event_peaks[e] <= outcome_.peak_bytes) continue;
@@ -164,7 +166,20 @@ class Simulator::State {
       event_peak_ = 0;
       happen(graph_.events[at_]);
       if (event_peaks) outcome_.event_peaks.push_back(event_peak_);
+      if (event_peak_ <= price_.budget_bytes) continue;
+      excess_ += event_peak_ - price_.budget_bytes;
+      stopped_ |= too_dear();
     }
+  }
+
+  bool too_dear() const {
+    const double excess = price_.excess(outcome_.peak_bytes, static_cast<double>(excess_), graph_.events.size());
+    return outcome_.replay_seconds + price_.per_byte * excess > give_up_seconds_;
+  }
+
+  Outcome finish() {
+    outcome_.gave_up = stopped_;
+    return outcome_;
   }
 
   void begin(const Choices& choices) {
@@ -183,6 +198,8 @@ class Simulator::State {
     outcome_ = Outcome{};
     give_up_bytes_ = INT64_MAX;
     give_up_seconds_ = 1e300;
+    price_ = {};
+    excess_ = 0;
   }
 
   void happen(const Event& event) {
@@ -385,15 +402,17 @@ class Simulator::State {
 
   // -- Backward --
 
-  void unpack(HandleId handle) {
-    if (!in_backward_) {
-      in_backward_ = true;
-      for (const HandleId h : saved_) {
-        if (consumed_[static_cast<size_t>(h)] == 0)
-          change_need<Pending>(*this, graph_.handles[static_cast<size_t>(h)], 1);
-      }
-      saved_.clear();
+  void begin_backward() {
+    in_backward_ = true;
+    for (const HandleId h : saved_) {
+      if (consumed_[static_cast<size_t>(h)] == 0)
+        change_need<Pending>(*this, graph_.handles[static_cast<size_t>(h)], 1);
     }
+    saved_.clear();
+  }
+
+  void unpack(HandleId handle) {
+    if (!in_backward_) begin_backward();
     const ValueId id = graph_.handles[static_cast<size_t>(handle)];
     const int32_t buffer = materialize(id);
     if (buffer != 0 && in_hand_[static_cast<size_t>(handle)] == 0) {
@@ -589,6 +608,8 @@ class Simulator::State {
   bool in_backward_ = false, stopped_ = false, watching_ = false;
   int64_t give_up_bytes_ = INT64_MAX;
   double give_up_seconds_ = 1e300;
+  Price price_;
+  int64_t excess_ = 0;  // of all events so far
   Outcome outcome_;
   std::vector<Live> seen_;
 
@@ -608,8 +629,13 @@ Outcome Simulator::run(const Choices& choices, bool event_peaks, int64_t give_up
   return state_->run(choices, event_peaks, give_up_bytes, give_up_seconds);
 }
 
-Outcome Simulator::run_near(const Choices& choices, double give_up_seconds) {
-  return state_->run_near(choices, give_up_seconds);
+Outcome Simulator::run_near(const Choices& choices, double give_up_seconds, const Price& price) {
+  return state_->run_near(choices, give_up_seconds, price);
+}
+
+double Price::excess(int64_t peak_bytes, double sum_of_excesses, size_t events) const {
+  const auto most = static_cast<double>(std::max<int64_t>(0, peak_bytes - budget_bytes));
+  return most + spread * sum_of_excesses / static_cast<double>(std::max<size_t>(1, events));
 }
 
 std::vector<Simulator::Live> Simulator::live_at(const Choices& choices, size_t event) {

@@ -21,6 +21,17 @@ struct Outcome {
   int64_t ops_replayed = 0;
   int64_t kept_bytes = 0;            // the most that was held at once for backward
   std::vector<int64_t> event_peaks;  // per event, the most that was live during it; only if asked for
+  bool gave_up = false;              // the rest is what was known by then
+};
+
+// What a step costs whoever looks for a plan: seconds, and bytes above a budget at a price. The largest excess alone would
+// not tell whether one of two equal peaks is gone; the mean alone has no eye for the last one.
+struct Price {
+  int64_t budget_bytes = INT64_MAX;
+  double per_byte = 0;  // seconds
+  double spread = 0;    // how much the mean excess of all events weighs beside the largest
+
+  double excess(int64_t peak_bytes, double sum_of_excesses, size_t events) const;
 };
 
 // Runs through the graph many times without allocating anew. Not thread-safe; copies are independent.
@@ -38,8 +49,9 @@ class Simulator {
               double give_up_seconds = 1e300);
 
   // The same, faster if the choices are nearly those of the last call of this: only the peaks, per event too, and the
-  // replay's seconds and operators are filled.
-  Outcome run_near(const Choices& choices, double give_up_seconds = 1e300);
+  // replay's seconds and operators are filled. Stops early once the replay is above `give_up_seconds`, or that and the
+  // bytes above the budget at their price together.
+  Outcome run_near(const Choices& choices, double give_up_seconds = 1e300, const Price& price = {});
 
   // What of the tape is live at the highest moment of one event, for whoever looks for something to change.
   struct Live {

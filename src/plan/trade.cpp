@@ -43,12 +43,12 @@ void Trade::shuffle() {
   }
 }
 
-// The largest alone would not tell whether one of two equal peaks is gone; the mean alone has no eye for the last one.
+Price Trade::price() const { return {budget_bytes_, price_, kSpread}; }
+
 double Trade::excess(const Outcome& outcome) const {
   double sum = 0;
   for (const int64_t peak : outcome.event_peaks) sum += static_cast<double>(std::max<int64_t>(0, peak - budget_bytes_));
-  const auto most = static_cast<double>(std::max<int64_t>(0, outcome.peak_bytes - budget_bytes_));
-  return most + kSpread * sum / static_cast<double>(std::max<size_t>(1, outcome.event_peaks.size()));
+  return price().excess(outcome.peak_bytes, sum, graph_.events.size());
 }
 
 double Trade::cost(const Outcome& outcome) const { return outcome.replay_seconds + price_ * excess(outcome); }
@@ -113,7 +113,7 @@ bool Trade::hopeless(ValueId v, Choice to) {
 Outcome Trade::try_changes(const Changes& changes, Offer& best) {
   std::vector<Choice> before;
   for (const auto& [v, to] : changes) before.push_back(std::exchange(now_[at(v)], to));
-  Outcome outcome = search_.run_near(now_, best.cost);
+  Outcome outcome = search_.run_near(now_, best.cost, price());
   for (size_t i = 0; i < changes.size(); ++i) now_[at(changes[i].first)] = before[i];
   if (const double its_cost = cost(outcome); its_cost < best.cost) best = {changes, its_cost, outcome};
   return outcome;

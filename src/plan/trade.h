@@ -43,6 +43,7 @@ class Trade {
 
   void shuffle();
   bool fits(const Outcome& outcome) const { return outcome.peak_bytes <= budget_bytes_; }
+  Price price() const;
   double excess(const Outcome& outcome) const;
   double cost(const Outcome& outcome) const;
   void settle(Outcome outcome);

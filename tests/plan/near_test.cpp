@@ -34,6 +34,35 @@ TEST(Near, SaysTheSameOnThousandsOfRandomGraphs) {
     expect_the_same(synthetic_random(seed, 3 + static_cast<int>(seed % 25)), random, 20);
 }
 
+TEST(Near, GivesUpOnlyWhatIsTooDearAndThenSaysSo) {
+  std::mt19937 random(3);
+  int gave_up = 0, went_on = 0;
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    const Graph graph = synthetic_random(seed, 3 + static_cast<int>(seed % 25));
+    Simulator whole(graph), near(graph);
+    Choices choices(graph.values.size());
+    for (Choice& c : choices) c = static_cast<Choice>(random() % 4);
+    const int64_t budget = whole.run(choices).peak_bytes * 9 / 10;
+    const Price price{budget, graph.seconds / static_cast<double>(budget), 10};
+    for (int i = 0; i < 20; ++i) {
+      choices[random() % choices.size()] = static_cast<Choice>(random() % 4);
+      const Outcome a = whole.run(choices, true);
+      double over = 0;
+      for (const int64_t peak : a.event_peaks) over += static_cast<double>(std::max<int64_t>(0, peak - budget));
+      const double cost = a.replay_seconds + price.per_byte * price.excess(a.peak_bytes, over, a.event_peaks.size());
+      const double limit = cost * (random() % 2 == 0 ? 0.7 : 1.01);
+      const Outcome b = near.run_near(choices, limit, price);
+      ASSERT_TRUE(!b.gave_up || cost > limit);
+      (b.gave_up ? gave_up : went_on)++;
+      if (b.gave_up) continue;
+      ASSERT_EQ(a.replay_seconds, b.replay_seconds);
+      ASSERT_EQ(a.event_peaks, b.event_peaks);
+    }
+  }
+  EXPECT_GT(gave_up, 1000);
+  EXPECT_GT(went_on, 1000);
+}
+
 TEST(Near, SaysTheSameOnATransformerAndAResnet) {
   std::mt19937 random(2);
   expect_the_same(synthetic_transformer(2), random, 200);
