@@ -7,6 +7,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "dice.h"
+#include "may_leak.h"
 #include "operators.h"
 
 namespace retrace::random {
@@ -339,6 +340,7 @@ bool goes_backward(const Program& program) {
 }  // namespace
 
 Program generate(uint64_t seed) {
+  const MayLeak may_leak(true);  // it runs what it writes
   Dice dice(seed ^ 0x5eedull);
   const bool may_raise = dice.chance(0.08);
   Program program;
