@@ -66,7 +66,10 @@ def conditions(measured):
 def footnotes(points):
     lines = []
     if any(p.gradients == "close" for p in points):
-        lines.append("¹ Compiled code adds up in another order; relative difference below 0.001.")
+        lines.append(
+            "¹ Compiled code adds up in another order. Relative difference below 0.001, or below twice what a change of the "
+            "input's last bit makes to the plain run's gradients."
+        )
     if any(p.gradients == "not comparable" for p in points):
         lines.append("² Compiled code draws other dropout masks from the same seed. The loss agrees within 1 %.")
     twice = sorted({f"{p.setting} ({p.model})" for p in points if p.error is None and not p.buffers_identical})

@@ -76,11 +76,11 @@ void Budgeting::refuse(const plan::Outcome& smallest) const {
 }
 
 // Close to the smallest budget the only plan may be to rebuild everything every time. Eviction has done better then, and is
-// expected to do as well again.
-void Budgeting::prefer_online(const Known& known, plan::Plan& plan) {
+// expected to do as well again, beside whatever else is live by now.
+void Budgeting::prefer_online(const Known& known, plan::Plan& plan) const {
   if (!known.online || known.online->replay_seconds >= plan.replay_seconds) return;
   plan.strategy = kOnline;
-  plan.peak_bytes = known.online->peak_bytes;
+  plan.peak_bytes = std::min(budget_bytes(), known.online->peak_bytes + start_bytes_ - known.online->start_bytes);
   plan.replay_seconds = known.online->replay_seconds;
   plan.seconds = known.graph.seconds + plan.replay_seconds;
 }
@@ -144,7 +144,7 @@ plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double
     learn(*known, run, timeline, memory::step_peak());
   }
   if (!run.plan() && run.most_wanted_bytes() == 0) {
-    known->online = {replay_seconds, memory::step_peak()};
+    known->online = {replay_seconds, memory::step_peak(), start_bytes_};
     if (known->plan && known->plan->strategy == kOnline) {
       plan::Plan plan = *known->plan;
       plan.replay_seconds = std::numeric_limits<double>::infinity();
@@ -161,11 +161,17 @@ plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double
 // adds. The step's is the usual one, for the prediction.
 void Budgeting::learn(Known& known, const Run& run, const Timeline& timeline, int64_t measured_peak_bytes) {
   plan::Graph seen = timeline.graph();
+  known.shortcuts.resize(seen.ops.size());
+  for (const auto& [op, seconds] : timeline.shortcuts()) {
+    double& shortest = known.shortcuts[static_cast<size_t>(op)];
+    shortest = shortest > 0 ? std::min(shortest, seconds) : seconds;
+  }
   if (seen.ops.size() == known.graph.ops.size()) {
     for (size_t i = 0; i < seen.ops.size(); ++i) {
       plan::Op& op = seen.ops[i];
       op.seconds = std::min(op.seconds, known.graph.ops[i].seconds);
-      op.shortcut_seconds = std::min(op.shortcut_seconds, known.graph.ops[i].shortcut_seconds);
+      const double estimate = std::min(op.shortcut_seconds, known.graph.ops[i].shortcut_seconds);
+      op.shortcut_seconds = known.shortcuts[i] > 0 ? known.shortcuts[i] : estimate;
     }
     for (size_t v = 0; v < std::min(seen.values.size(), known.graph.values.size()); ++v) {
       if (seen.values[v].encoding.bytes == 0) seen.values[v].encoding = known.graph.values[v].encoding;

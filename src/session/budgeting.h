@@ -29,6 +29,7 @@ class Budgeting {
   struct Online {
     double replay_seconds;
     int64_t peak_bytes;
+    int64_t start_bytes;
   };
 
   // A step that has been seen, with the plan for it.
@@ -39,13 +40,14 @@ class Budgeting {
     int64_t start_bytes = 0;           // of the step in `graph`
     int64_t planned_start_bytes = 0;   // of the step the plan was made for
     std::vector<double> step_seconds;  // of the latest steps, rebuilding excluded
+    std::vector<double> shortcuts;     // by op, the shortest measured; 0: only estimated so far
     std::optional<Online> online;      // the latest step that had no plan and kept the budget
     bool stale = false;                // the plan: the next step needs another
     bool timed = false;                // by a step that did nothing but follow its plan
   };
 
   Guide guide_for(Known& known);
-  static void prefer_online(const Known& known, plan::Plan& plan);
+  void prefer_online(const Known& known, plan::Plan& plan) const;
   Guide find_guide(size_t index, uint64_t prefix_hash);
   Known* find_known(const std::vector<uint64_t>& prefix_hashes);
   void learn(Known& known, const Run& run, const Timeline& timeline, int64_t measured_peak_bytes);

@@ -121,7 +121,9 @@ int32_t Timeline::op_made(Tape& tape, const Op& op, bool replayable) {
 }
 
 void Timeline::shortcut_took(const Op& op, double seconds) {
-  if (op.timeline_id != kNone) graph_.ops[static_cast<size_t>(op.timeline_id)].shortcut_seconds = seconds;
+  if (op.timeline_id == kNone) return;
+  graph_.ops[static_cast<size_t>(op.timeline_id)].shortcut_seconds = seconds;
+  shortcuts_.emplace_back(op.timeline_id, seconds);
 }
 
 int32_t Timeline::saved(Tape& tape, ValueId value) {

@@ -34,6 +34,9 @@ class Timeline {
   bool ended() const { return ended_; }
   bool had_backward() const { return had_backward_; }
 
+  // Of each shortcut that was taken: the operator's id, and how long it took.
+  const std::vector<std::pair<int32_t, double>>& shortcuts() const { return shortcuts_; }
+
   // Of operators and sizes so far, one entry per operator: equal as long as two steps do the same.
   const std::vector<uint64_t>& prefix_hashes() const { return prefix_hashes_; }
   uint64_t add_hash(const Op& op, const std::vector<int64_t>& result_bytes);
@@ -60,6 +63,7 @@ class Timeline {
   int32_t storages_ = 0;                  // of the graph
   std::vector<uint64_t> prefix_hashes_;
   std::vector<char> looked_for_encoding_;
+  std::vector<std::pair<int32_t, double>> shortcuts_;
   bool had_backward_ = false;
   bool ended_ = false;
 };
