@@ -110,7 +110,8 @@ nlohmann::ordered_json to_json(const std::string& model, const Measurement& seen
     row["first_step_peak_bytes"] = seen.first_step_peak_bytes;
   }
   if (seen.plan) {
-    row["predicted_peak_bytes"] = seen.plan->peak_bytes;
+    row["predicted_peak_bytes"] = seen.predicted_peak_bytes;
+    row["unforeseen_bytes"] = seen.unforeseen_bytes;
     row["predicted_seconds"] = seen.plan->seconds;
     row["bound_seconds"] = seen.plan->bound_seconds;
     row["gap"] = seen.plan->gap;
@@ -152,7 +153,7 @@ void print_plans(const std::vector<Measurement>& measurements) {
     any = true;
     const PlanSummary& plan = *seen.plan;
     table.add_row({seen.policy, human_bytes(*seen.budget_bytes), human_bytes(seen.first_step_peak_bytes),
-                   human_bytes(seen.peak_bytes), human_bytes(plan.peak_bytes),
+                   human_bytes(seen.peak_bytes), human_bytes(seen.predicted_peak_bytes),
                    seen.gradients_identical() ? human_seconds(median(seen.seconds)) : "-", human_seconds(plan.seconds),
                    fixed(100 * plan.gap, 2) + " %", std::to_string(plan.values_kept),
                    std::to_string(plan.values_encoded), std::to_string(plan.values_rebuilt),

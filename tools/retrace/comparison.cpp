@@ -45,8 +45,14 @@ StepResult measure(const models::Model& model, Contender& contender) {
   Measurement& seen = contender.seen;
   seen.seconds.push_back(taken.count());
   seen.replay_seconds.push_back(after.replay_seconds - before.replay_seconds);
-  seen.peak_bytes = std::max(seen.peak_bytes, memory::peak_bytes());
-  seen.step_peak_bytes = std::max(seen.step_peak_bytes, memory::peak_bytes() - base_bytes);
+  const int64_t peak_bytes = memory::peak_bytes();
+  const Session* const session = contender.runner.session();
+  if (const auto plan = session ? session->plan() : std::nullopt) {
+    if (peak_bytes > seen.peak_bytes) seen.predicted_peak_bytes = plan->peak_bytes;
+    seen.unforeseen_bytes = std::max(seen.unforeseen_bytes, peak_bytes - plan->peak_bytes);
+  }
+  seen.peak_bytes = std::max(seen.peak_bytes, peak_bytes);
+  seen.step_peak_bytes = std::max(seen.step_peak_bytes, peak_bytes - base_bytes);
   seen.activation_bytes = std::max(seen.activation_bytes, memory::activation_peak_bytes());
   seen.kept_bytes = std::max(seen.kept_bytes, result.turn_bytes - base_bytes);
   seen.ops_recorded = std::max(seen.ops_recorded, after.ops_recorded - before.ops_recorded);

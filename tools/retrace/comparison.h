@@ -27,6 +27,8 @@ struct Measurement {
   std::optional<int64_t> budget_bytes;
   int64_t first_step_peak_bytes = 0;  // of the step before the rounds, which has no plan yet
   std::optional<PlanSummary> plan;    // under a budget, after the last round
+  int64_t predicted_peak_bytes = 0;   // by the plan of the step that had the highest peak
+  int64_t unforeseen_bytes = 0;       // the most that a step's peak was above what its plan had said
 
   bool gradients_identical() const { return difference.empty(); }
 };
