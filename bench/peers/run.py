@@ -21,7 +21,7 @@ class Plan:
     """How much to run."""
 
     def __init__(self, quick, with_compile):
-        self.rounds = 1 if quick else 9
+        self.rounds = 1 if quick else 7
         self.sweep = 3 if quick else 12
         self.settings = ["none", "full", "half"] if quick else list(CHECKPOINT)
         if with_compile:
