@@ -6,14 +6,15 @@ GRADIENTS = {"identical": "identical", "close": "rounded otherwise ¹", "not com
 
 
 def in_that_memory(point, points):
-    """The fastest that Retrace was within this peer's step peak, on the same LibTorch."""
+    """What Retrace took in this peer's step peak, on the same LibTorch: of the run that came closest to it, not of the
+    fastest, which of many noisy ones would be the luckiest."""
     fits = [
-        p.ratio
+        p
         for p in points
         if p.is_retrace and (p.model, p.torch) == (point.model, point.torch) and p.ratio is not None
         and p.step_peak_mib <= point.step_peak_mib
     ]
-    return f"{min(fits):.2f}" if fits else "does not fit"
+    return f"{max(fits, key=lambda p: p.step_peak_mib).ratio:.2f}" if fits else "does not fit"
 
 
 def cells(point, points):
