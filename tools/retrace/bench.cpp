@@ -34,8 +34,8 @@ Policies:
 
 Each policy first runs once from the same weights and seed as the plain run, and its loss, gradients and buffers are
 compared bit for bit; where they differ no time is printed and the exit code is 1. Then the policies take turns, N
-rounds of one step each, on one thread. 'time' is the median over the rounds; 'ratio' is the median of the ratios to the
-plain step of the same round, which a slow moment of the machine does not move.
+rounds of one step each, on one thread, with a plain step after every third. 'time' is the median over the rounds; 'ratio'
+is the median of the ratios to the plain steps before and after, so that a slow moment of the machine moves it little.
 
 Bytes are those of tensors: 'peak' all that were live at once, 'step peak' above what was live when the step began
 (gradients count, weights do not), 'activations' the most that was live beside weights and gradients, 'kept' what the

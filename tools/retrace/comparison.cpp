@@ -18,6 +18,7 @@ namespace retrace::cli {
 
 namespace {
 
+constexpr size_t kBetweenPlainSteps = 3;
 constexpr uint64_t kStepSeed = 7;  // every step of every policy draws the same dropout masks
 
 struct Contender {
@@ -83,25 +84,37 @@ void check(const models::Model& model, std::vector<Contender>& contenders, Progr
   }
 }
 
-// Interleaved, each round beginning with another contender: what slows the machine for a while slows all alike, and
-// none always runs in the wake of the same other one.
-void time_rounds(const models::Model& model, std::vector<Contender*>& contenders, int64_t rounds, Progress& progress) {
-  const size_t count = contenders.size();
+// Rounds in which everybody takes a turn, each beginning with another contender. A machine is slow for seconds or minutes
+// at a time, so a step is compared with the plain steps before and after it, which are never far.
+void time_rounds(const models::Model& model, const std::vector<Contender*>& contenders, int64_t rounds,
+                 Progress& progress) {
+  Contender& plain = *contenders.front();
+  const std::vector<Contender*> others(contenders.begin() + 1, contenders.end());
+  const auto time = [&](Contender& contender, int64_t round) {
+    progress.show(model.name + ": round " + std::to_string(round + 1) + " of " + std::to_string(rounds) + ", " +
+                  contender.runner.name());
+    measure(model, contender);
+    progress.advance();
+    return contender.seen.seconds.back();
+  };
+  double before = time(plain, 0);
+  std::vector<Measurement*> since;  // the latest plain step
+  const auto compare_with_plain = [&](int64_t round) {
+    const double after = time(plain, round);
+    for (Measurement* seen : since) seen->ratios.push_back(seen->seconds.back() / ((before + after) / 2));
+    since.clear();
+    before = after;
+  };
   for (int64_t round = 0; round < rounds; ++round) {
-    for (size_t turn = 0; turn < count; ++turn) {
-      Contender& contender = *contenders[(round + turn) % count];
-      progress.show(model.name + ": round " + std::to_string(round + 1) + " of " + std::to_string(rounds) + ", " +
-                    contender.runner.name());
-      measure(model, contender);
-      progress.advance();
+    for (size_t turn = 0; turn < others.size(); ++turn) {
+      Contender& contender = *others[(static_cast<size_t>(round) + turn) % others.size()];
+      time(contender, round);
+      since.push_back(&contender.seen);
+      if (since.size() == kBetweenPlainSteps) compare_with_plain(round);
     }
+    if (!since.empty() || others.empty()) compare_with_plain(round);
   }
-  // On a busy machine a step compared with itself in this way stayed within 2.4 % (rms, 5 rounds); the ratio of medians
-  // within 3.9 %, the ratio of minima within 3.1 %.
-  const std::vector<double>& plain = contenders.front()->seen.seconds;
-  for (Contender* contender : contenders) {
-    for (size_t i = 0; i < plain.size(); ++i) contender->seen.ratios.push_back(contender->seen.seconds[i] / plain[i]);
-  }
+  plain.seen.ratios = {1};
 }
 
 // A session under a budget makes a plan in its second step and a better timed one in its third. Their bytes count.
@@ -157,7 +170,8 @@ double median(std::vector<double> values) {
 std::vector<Measurement> compare(const models::Model& model, const std::vector<std::string>& policies, int64_t rounds) {
   std::vector<Contender> contenders = make_contenders(model, policies);
   const memory::Watch watch(model.parameters);
-  Progress progress(static_cast<int64_t>(contenders.size()) * (rounds + 1));
+  const auto count = static_cast<int64_t>(contenders.size());
+  Progress progress(count + rounds * (count + count / static_cast<int64_t>(kBetweenPlainSteps)));
   check(model, contenders, progress);
   std::vector<Contender*> sound;
   for (Contender& contender : contenders) {

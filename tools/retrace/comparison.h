@@ -16,7 +16,7 @@ struct Measurement {
   std::string policy;
   std::string difference;        // what differed from the plain run, or how the step failed; empty if nothing
   std::vector<double> seconds;   // one per round; empty if something differed
-  std::vector<double> ratios;    // to the plain step of the same round
+  std::vector<double> ratios;    // to the plain steps before and after
   int64_t peak_bytes = 0;        // all live tensor bytes
   int64_t step_peak_bytes = 0;   // above what was live when the step began: gradients count, weights do not
   int64_t activation_bytes = 0;  // the peak of live bytes less weights and gradients
