@@ -13,8 +13,9 @@ constexpr size_t kSmall = 64;                 // values
 constexpr int kRungSteps = 20, kFinalSteps = 60;
 constexpr double kImpossible = 1e300;
 constexpr int64_t kPolishRuns = 60;
-constexpr double kFar = 0.03;         // of the step, from the bound
-constexpr double kLeastEffort = 0.5;  // of the runs, for plans that are close to it
+constexpr double kFar = 0.03, kTooFar = 0.05;  // of the step, from the bound
+constexpr uint32_t kMostOrders = 10;           // in which values are tried
+constexpr double kLeastEffort = 0.5;           // of the runs, for plans that are close to it
 
 }  // namespace
 
@@ -88,7 +89,7 @@ const Planner::Found& Planner::solve_group(size_t group) {
   listening_below_ = end < ladder_.size() ? ladder_[end] : INT64_MAX;
   std::vector<int64_t> poor;
   Choices cut, lowest;
-  size_t begin_poor = begin;
+  size_t begin_poor = begin, end_poor = begin;
   double worst_gap = 0;
   for (size_t number = begin; number < end; ++number) {
     if (bound(number) == kImpossible) continue;
@@ -104,6 +105,7 @@ const Planner::Found& Planner::solve_group(size_t group) {
       lowest = std::move(best.choices);
       begin_poor = number;
     }
+    end_poor = number;
     poor.push_back(ladder_[number]);
   }
   if (!poor.empty() && tradeable(graph_)) {
@@ -121,6 +123,10 @@ const Planner::Found& Planner::solve_group(size_t group) {
       trade(bench_, poor, 0, lowest, 2, effort);
       if (Candidate best = best_for(poor.back()); !best.choices.empty())
         trade(bench_, poor, poor.size() - 1, best.choices, 3, effort);
+    }
+    for (uint32_t seed = 4; seed < kMostOrders; ++seed) {
+      if (best_for(poor.back()).seconds <= bound(end_poor) + kTooFar * graph_.seconds) break;
+      trade(bench_, poor, 0, lowest, seed, effort);
     }
     for (const int64_t budget_bytes : poor) {
       Candidate best = best_for(budget_bytes);
