@@ -17,6 +17,8 @@ constexpr size_t kMostKnown = 32;
 
 constexpr size_t kStepsTimed = 9;  // a machine's speed changes: older times tell nothing about the next step
 
+constexpr double kWorthEvicting = 0.01;  // of the step: a plan is followed exactly, eviction is another every time
+
 constexpr const char* kOnline = "online";  // no plan: values go when memory runs short
 
 // What plain autograd does: keep what was saved.
@@ -78,11 +80,17 @@ void Budgeting::refuse(const plan::Outcome& smallest) const {
 // Close to the smallest budget the only plan may be to rebuild everything every time. Eviction has done better then, and is
 // expected to do as well again, beside whatever else is live by now.
 void Budgeting::prefer_online(const Known& known, plan::Plan& plan) const {
-  if (!known.online || known.online->replay_seconds >= plan.replay_seconds) return;
+  if (known.online && known.online->replay_seconds + kWorthEvicting * known.graph.seconds < plan.replay_seconds)
+    expect_online(known, plan);
+}
+
+void Budgeting::expect_online(const Known& known, plan::Plan& plan) const {
+  const double bound = plan.bound_seconds - (plan.seconds - plan.replay_seconds);
   plan.strategy = kOnline;
   plan.peak_bytes = std::min(budget_bytes(), known.online->peak_bytes + start_bytes_ - known.online->start_bytes);
   plan.replay_seconds = known.online->replay_seconds;
   plan.seconds = known.graph.seconds + plan.replay_seconds;
+  plan.bound_seconds = known.graph.seconds + std::min(bound, plan.replay_seconds);
 }
 
 // A plan for a known step that starts from what is live now; made if there is none that fits.
@@ -147,8 +155,7 @@ plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double
     known->online = {replay_seconds, memory::step_peak(), start_bytes_};
     if (known->plan && known->plan->strategy == kOnline) {
       plan::Plan plan = *known->plan;
-      plan.replay_seconds = std::numeric_limits<double>::infinity();
-      prefer_online(*known, plan);
+      expect_online(*known, plan);
       known->plan = std::make_shared<const plan::Plan>(std::move(plan));
     }
   }

@@ -48,6 +48,7 @@ class Budgeting {
 
   Guide guide_for(Known& known);
   void prefer_online(const Known& known, plan::Plan& plan) const;
+  void expect_online(const Known& known, plan::Plan& plan) const;
   Guide find_guide(size_t index, uint64_t prefix_hash);
   Known* find_known(const std::vector<uint64_t>& prefix_hashes);
   void learn(Known& known, const Run& run, const Timeline& timeline, int64_t measured_peak_bytes);
