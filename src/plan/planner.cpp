@@ -12,7 +12,7 @@ constexpr size_t kGroup = 4;                  // rungs
 constexpr size_t kSmall = 64;                 // values
 constexpr int kRungSteps = 20, kFinalSteps = 60;
 constexpr double kImpossible = 1e300;
-constexpr int64_t kPolishRuns = 60;
+constexpr int64_t kPolishRuns = 40;
 constexpr double kFar = 0.03, kTooFar = 0.05;  // of the step, from the bound
 constexpr uint32_t kMostOrders = 10;           // in which values are tried
 constexpr double kLeastEffort = 0.5;           // of the runs, for plans that are close to it
@@ -87,55 +87,58 @@ const Planner::Found& Planner::solve_group(size_t group) {
   const size_t begin = group * group_size_, end = std::min(ladder_.size(), begin + group_size_);
   listening_ = &place->second;
   listening_below_ = end < ladder_.size() ? ladder_[end] : INT64_MAX;
-  std::vector<int64_t> poor;
+  const bool trading = tradeable(graph_);
+  std::vector<size_t> rungs;  // falling
   Choices cut, lowest;
-  size_t begin_poor = begin, end_poor = begin;
   double worst_gap = 0;
-  for (size_t number = begin; number < end; ++number) {
-    if (bound(number) == kImpossible) continue;
+  bool nothing_fits = false;
+  for (size_t number = end; number-- > begin && bound(number) < kImpossible;) {
+    if (ladder_[number] >= least_bytes_) rungs.push_back(number);
+    const bool between = trading && worst_gap > 0 && number > begin;  // trade() comes through here
+    if (between || nothing_fits || best_found(ladder_[number]).seconds <= bound(number)) continue;
     price(ladder_[number]);
-    Candidate best;
-    for (const Candidate& c : place->second) consider(c, ladder_[number], best);
-    if (best.seconds <= bound(number)) continue;
-    best = solve_best(bench_, ladder_[number]);
-    if (ladder_[number] < least_bytes_ || good(bench_, best, ladder_[number])) continue;
-    worst_gap = std::max(worst_gap, best.peak_bytes > ladder_[number] ? kImpossible : best.seconds - bound(number));
-    cut = bench_.bound.choices(bench_.bound.per_event());
-    if (poor.empty()) {
-      lowest = std::move(best.choices);
-      begin_poor = number;
-    }
-    end_poor = number;
-    poor.push_back(ladder_[number]);
+    Candidate best = solve_best(bench_, ladder_[number]);
+    if (ladder_[number] >= least_bytes_ && good(bench_, best, ladder_[number])) continue;
+    nothing_fits = best.peak_bytes > ladder_[number];
+    if (cut.empty()) cut = bench_.bound.choices(bench_.bound.per_event());
+    worst_gap = std::max(worst_gap, nothing_fits ? kImpossible : best.seconds - bound(number));
+    lowest = std::move(best.choices);
   }
-  if (!poor.empty() && tradeable(graph_)) {
-    // The cut is close to the bound and far from fitting, the other start the other way round: they lead to different
-    // plans. Where replays hardly fit, so do another order and what was best so far.
-    const double effort = std::clamp(worst_gap / (kFar * graph_.seconds), kLeastEffort, 1.0);
-    trade(bench_, poor, poor.size() - 1, cut, 0, effort);
-    trade(bench_, poor, 0, lowest, 1, effort);
-    const auto best_for = [&](int64_t budget_bytes) {
-      Candidate best;
-      for (const Candidate& c : place->second) consider(c, budget_bytes, best);
-      return best;
-    };
-    if (best_for(poor.front()).seconds > bound(begin_poor) + kFar * graph_.seconds) {
-      trade(bench_, poor, 0, lowest, 2, effort);
-      if (Candidate best = best_for(poor.back()); !best.choices.empty())
-        trade(bench_, poor, poor.size() - 1, best.choices, 3, effort);
-    }
-    for (uint32_t seed = 4; seed < kMostOrders; ++seed) {
-      if (best_for(poor.back()).seconds <= bound(end_poor) + kTooFar * graph_.seconds) break;
-      trade(bench_, poor, 0, lowest, seed, effort);
-    }
-    for (const int64_t budget_bytes : poor) {
-      Candidate best = best_for(budget_bytes);
-      if (!best.choices.empty())
-        bench_.search.improve(std::move(best), budget_bytes, static_cast<int64_t>(effort * kPolishRuns));
-    }
-  }
+  if (worst_gap > 0 && trading && !rungs.empty()) trade_group(rungs, cut, lowest, worst_gap);
   listening_ = nullptr;
   return place->second;
+}
+
+// The cut is close to the bound and far from fitting, the other start the other way round: they lead to different plans.
+// Where replays hardly fit, so do another order and what was best so far.
+void Planner::trade_group(const std::vector<size_t>& rungs, const Choices& cut, const Choices& lowest,
+                          double worst_gap) {
+  std::vector<int64_t> budgets;
+  for (auto rung = rungs.rbegin(); rung != rungs.rend(); ++rung) budgets.push_back(ladder_[*rung]);
+  const size_t top = budgets.size() - 1;
+  const double effort = std::clamp(worst_gap / (kFar * graph_.seconds), kLeastEffort, 1.0);
+  const auto far = [&](size_t rung, double share) {
+    return best_found(ladder_[rung]).seconds > bound(rung) + share * graph_.seconds;
+  };
+  trade(bench_, budgets, top, cut, 0, effort);
+  trade(bench_, budgets, 0, lowest, 1, effort);
+  if (far(rungs.back(), kFar)) {
+    trade(bench_, budgets, 0, lowest, 2, effort);
+    if (const Candidate best = best_found(budgets.back()); !best.choices.empty())
+      trade(bench_, budgets, top, best.choices, 3, effort);
+  }
+  for (uint32_t seed = 4; seed < kMostOrders && far(rungs.front(), kTooFar); ++seed)
+    trade(bench_, budgets, 0, lowest, seed, effort);
+  for (const int64_t budget_bytes : budgets) {
+    if (Candidate best = best_found(budget_bytes); !best.choices.empty())
+      bench_.search.improve(std::move(best), budget_bytes, static_cast<int64_t>(effort * kPolishRuns));
+  }
+}
+
+Candidate Planner::best_found(int64_t budget_bytes) const {
+  Candidate best;
+  for (const Candidate& c : *listening_) consider(c, budget_bytes, best);
+  return best;
 }
 
 void Planner::consider(const Candidate& candidate, int64_t budget_bytes, Candidate& best) const {

@@ -35,6 +35,8 @@ class Planner : private Listener {
   void make_ladder();
   double bound(size_t number);
   const Found& solve_group(size_t group);
+  void trade_group(const std::vector<size_t>& rungs, const Choices& cut, const Choices& lowest, double worst_gap);
+  Candidate best_found(int64_t budget_bytes) const;  // by whoever is listened to
   void consider(const Candidate& candidate, int64_t budget_bytes, Candidate& best) const;
   Candidate best_within(int64_t budget_bytes);
   void consider_again(int64_t budget_bytes, Candidate& best) const;

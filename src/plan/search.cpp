@@ -98,11 +98,17 @@ Outcome Search::heard(const Choices& choices, Outcome outcome) {
 }
 
 Outcome Search::run(const Choices& choices, bool event_peaks) {
-  return heard(choices, simulator_.run(choices, event_peaks, INT64_MAX, too_slow()));
+  const bool large = graph_.values.size() >= kLarge;  // there, copies of moments would take more than they save
+  return heard(choices, large ? simulator_.run(choices, event_peaks, INT64_MAX, too_slow())
+                              : simulator_.run_near(choices, too_slow()));
 }
 
 Outcome Search::run_near(const Choices& choices, double give_up_seconds, const Price& price) {
   return heard(choices, simulator_.run_near(choices, std::min(give_up_seconds, too_slow()), price));
+}
+
+Outcome Search::settle(const Choices& choices, const Price& price) {
+  return heard(choices, simulator_.settle(choices, too_slow(), price));
 }
 
 Candidate Search::candidate(const Choices& choices, const Outcome& outcome) const {

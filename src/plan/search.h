@@ -36,8 +36,9 @@ class Search {
 
   Candidate simulate(Choices choices);
 
-  // Choices as they are, that differ in little from the last ones; with peaks per event. See Simulator::run_near().
-  Outcome run_near(const Choices& choices, double give_up_seconds = 1e300, const Price& price = {});
+  // Choices as they are, with peaks per event: see Simulator.
+  Outcome run_near(const Choices& choices, double give_up_seconds, const Price& price);
+  Outcome settle(const Choices& choices, const Price& price);
   std::vector<Simulator::Live> live_at(const Choices& choices, size_t event) {
     return simulator_.live_at(choices, event);
   }

@@ -21,6 +21,7 @@ struct Outcome {
   int64_t ops_replayed = 0;
   int64_t kept_bytes = 0;            // the most that was held at once for backward
   std::vector<int64_t> event_peaks;  // per event, the most that was live during it; only if asked for
+  double excess = 0;                 // bytes above a budget, if a price was given
   bool gave_up = false;              // the rest is what was known by then
 };
 
@@ -48,10 +49,12 @@ class Simulator {
   Outcome run(const Choices& choices, bool event_peaks = false, int64_t give_up_bytes = INT64_MAX,
               double give_up_seconds = 1e300);
 
-  // The same, faster if the choices are nearly those of the last call of this: only the peaks, per event too, and the
-  // replay's seconds and operators are filled. Stops early once the replay is above `give_up_seconds`, or that and the
-  // bytes above the budget at their price together.
+  // The same, faster if the choices are nearly those last settled on: of the outcome the peaks, per event too, the
+  // replay's seconds and operators, and the excess are filled. Stops early once the replay is above `give_up_seconds`, or
+  // that and the bytes above the budget at their price together; settle(), only for the former. It settles by itself where
+  // the choices are far away.
   Outcome run_near(const Choices& choices, double give_up_seconds = 1e300, const Price& price = {});
+  Outcome settle(const Choices& choices, double give_up_seconds = 1e300, const Price& price = {});
 
   // What of the tape is live at the highest moment of one event, for whoever looks for something to change.
   struct Live {

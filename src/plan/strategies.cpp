@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kReserveRounds = 2;
 constexpr int64_t kImproveWork = 300'000, kFewestRuns = 24, kMostRuns = 300;  // of values and events, in runs
-constexpr size_t kTradeable = 4000;                                           // values and events
+constexpr size_t kTradeable = 12000;                                          // values and events
 constexpr int64_t kTradeRuns = 200, kTradeSweeps = 4;  // for each budget, the latter of all values, in runs
 constexpr double kHopeless = 3;                        // steps
 // Of the step: not worth another strategy. In a large graph each takes seconds.

@@ -10,6 +10,7 @@ constexpr double kRise = 1.5, kFall = 0.2, kStuck = 32;  // of the price
 constexpr double kSpread = 200;                          // how much the mean excess weighs beside the largest
 constexpr double kOptimism = 1.5;                        // as much more than estimated a kept value may save
 constexpr int kRemember = 6, kBan = 3;                   // sweeps
+constexpr double kNever = 1e300;                         // seconds
 
 size_t at(int32_t id) { return static_cast<size_t>(id); }
 bool is_kept(Choice c) { return c == Choice::keep || c == Choice::encode; }
@@ -45,17 +46,12 @@ void Trade::shuffle() {
 
 Price Trade::price() const { return {budget_bytes_, price_, kSpread}; }
 
-double Trade::excess(const Outcome& outcome) const {
-  double sum = 0;
-  for (const int64_t peak : outcome.event_peaks) sum += static_cast<double>(std::max<int64_t>(0, peak - budget_bytes_));
-  return price().excess(outcome.peak_bytes, sum, graph_.events.size());
+double Trade::cost(const Outcome& outcome) const {
+  return outcome.gave_up ? kNever : outcome.replay_seconds + price_ * outcome.excess;
 }
 
-double Trade::cost(const Outcome& outcome) const { return outcome.replay_seconds + price_ * excess(outcome); }
-
-void Trade::settle(Outcome outcome) {
-  outcome_ = std::move(outcome);
-  excess_ = excess(outcome_);
+void Trade::settle() {
+  outcome_ = search_.settle(now_, price());
   over_until_.assign(1, 0);
   for (const int64_t peak : outcome_.event_peaks) over_until_.push_back(over_until_.back() + (peak > budget_bytes_));
   needs_.reset(now_);
@@ -115,7 +111,7 @@ Outcome Trade::try_changes(const Changes& changes, Offer& best) {
   for (const auto& [v, to] : changes) before.push_back(std::exchange(now_[at(v)], to));
   Outcome outcome = search_.run_near(now_, best.cost, price());
   for (size_t i = 0; i < changes.size(); ++i) now_[at(changes[i].first)] = before[i];
-  if (const double its_cost = cost(outcome); its_cost < best.cost) best = {changes, its_cost, outcome};
+  if (const double its_cost = cost(outcome); its_cost < best.cost) best = {changes, its_cost};
   return outcome;
 }
 
@@ -125,7 +121,8 @@ void Trade::try_one(ValueId v, Choice to, Offer& best) {
   const bool fresh = sweeps_ - memory.sweep < kRemember;
   if (fresh && memory.seconds + price_ * memory.excess >= 0) return;
   const Outcome outcome = try_changes({{v, to}}, best);
-  memory = {sweeps_, outcome.replay_seconds - outcome_.replay_seconds, excess(outcome) - excess_};
+  memory = {sweeps_, cost(outcome) < kNever ? outcome.replay_seconds - outcome_.replay_seconds : kNever,
+            outcome.excess - outcome_.excess};
 }
 
 // An operator need not run again only if all that is asked of it is there: to keep one of two results saves nothing.
@@ -146,7 +143,7 @@ bool Trade::improve(ValueId v) {
     if (is_kept(now_[at(v)])) now_[at(v)] = Choice::rebuild;  // it would only lie about
     return false;
   }
-  Offer best{{}, (outcome_.replay_seconds + price_ * excess_) * (1 - 1e-9), {}};
+  Offer best{{}, cost(outcome_) * (1 - 1e-9)};
   for (const Choice to : {Choice::keep, Choice::encode, Choice::rebuild, Choice::again}) try_one(v, to, best);
   try_siblings(v, best);
   if (best.changes.empty()) return false;
@@ -154,12 +151,12 @@ bool Trade::improve(ValueId v) {
     now_[at(changed)] = to;
     memory_[at(changed)] = {};
   }
-  settle(std::move(best.outcome));
+  settle();
   return true;
 }
 
 bool Trade::sweep() {
-  settle(search_.run_near(now_));
+  settle();
   shuffle();
   bool changed = false;
   for (const ValueId v : values_) {

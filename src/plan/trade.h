@@ -33,7 +33,6 @@ class Trade {
   struct Offer {
     Changes changes;
     double cost = 0;
-    Outcome outcome;
   };
   // What a change did when it was last tried: it will do much the same, at another price.
   struct Memory {
@@ -44,9 +43,8 @@ class Trade {
   void shuffle();
   bool fits(const Outcome& outcome) const { return outcome.peak_bytes <= budget_bytes_; }
   Price price() const;
-  double excess(const Outcome& outcome) const;
   double cost(const Outcome& outcome) const;
-  void settle(Outcome outcome);
+  void settle();
   bool sweep();
   bool improve(ValueId v);
   void try_one(ValueId v, Choice to, Offer& best);
@@ -70,7 +68,6 @@ class Trade {
   double price_ = 0;  // seconds per byte
   Choices now_;
   Outcome outcome_;  // of now_
-  double excess_ = 0;
   int sweeps_ = 0;
   std::vector<int32_t> over_until_;            // by event: how many before it are over the budget
   std::vector<std::array<Memory, 4>> memory_;  // by value and choice

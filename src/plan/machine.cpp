@@ -1,0 +1,560 @@
+#include "plan/machine.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace retrace::plan {
+namespace {
+
+// Of two to the minus forty seconds: sums of such are exact, so a step costs the same in whatever order it is added up.
+double rounded(double seconds) { return std::ldexp(std::round(std::ldexp(seconds, 40)), -40); }
+
+}  // namespace
+
+Machine::Machine(const Graph& graph)
+    : graph_(graph),
+      keepable_(plan::keepable(graph)),
+      offered_(graph.values.size(), graph.events.size()),
+      visited_(graph.ops.size()),
+      touched_values_(graph.values.size()),
+      touched_ops_(graph.ops.size()) {
+  for (const Value& v : graph.values) {
+    first_values_.push_back({v.producer});
+    bytes_.push_back(v.foreign ? 0 : v.bytes);
+    coding_.push_back({v.encoding.bytes, rounded(v.encoding.encode_seconds), rounded(v.encoding.decode_seconds)});
+    storages_ = std::max(storages_, v.storage + 1);
+  }
+  for (const Op& op : graph.ops) {
+    first_ops_.push_back({op.args});
+    costs_.push_back({rounded(op.seconds), rounded(op.shortcut_seconds), op.working_bytes});
+  }
+  const auto unpack = [](const Event& e) { return e.kind == EventKind::unpack; };
+  first_unpack_ =
+      static_cast<size_t>(std::find_if(graph.events.begin(), graph.events.end(), unpack) - graph.events.begin());
+  released_.assign(storages(), graph.events.size());
+  peaks_.early.resize(graph.events.size());
+  peaks_.late.resize(graph.events.size());
+}
+
+void Machine::begin(const Choices& choices, const Limits& limits) {
+  choices_ = &choices;
+  limits_ = limits;
+  now_.at = 0;
+  now_.in_backward = stopped_ = false;
+  now_.values = first_values_;
+  now_.ops = first_ops_;
+  now_.buffers.assign(storages() + 1, Buffer{});
+  now_.free_buffers.clear();
+  now_.current.assign(storages(), kNone);
+  now_.consumed.assign(graph_.handles.size(), 0);
+  now_.in_hand.assign(graph_.handles.size(), 0);
+  now_.live = now_.held_bytes = now_.rebuilt_bytes = 0;
+  now_.replay_seconds = 0;
+  now_.ops_replayed = 0;
+  saved_.clear();
+  excess_ = 0;
+  outcome = Outcome{};
+}
+
+void Machine::go_on(const Moment& moment, const Choices& choices, const Limits& limits) {
+  choices_ = &choices;
+  limits_ = limits;
+  now_ = moment;
+  stopped_ = false;
+}
+
+void Machine::sum_up() {
+  outcome.event_peaks.clear();
+  outcome.peak_bytes = 0;
+  outcome.peak_event = 0;
+  excess_ = 0;
+  count_peaks(now_.at);
+  stopped_ = too_dear();
+}
+
+// Up to an event, from where they have been counted.
+void Machine::count_peaks(size_t end) {
+  const size_t begin = outcome.event_peaks.size();
+  outcome.event_peaks.resize(end);
+  for (size_t e = begin; e < end; ++e) {
+    const int64_t peak = std::max(peaks_.early[e], peaks_.late[e]);
+    outcome.event_peaks[e] = peak;
+    excess_ += std::max<int64_t>(0, peak - limits_.price.budget_bytes);
+    if (peak <= outcome.peak_bytes) continue;
+    outcome.peak_bytes = peak;
+    outcome.peak_event = e;
+  }
+}
+
+void Machine::play(size_t end) {
+  for (; now_.at < end && !stopped_; ++now_.at) {
+    event_peak_ = early_peak_ = 0;
+    happen(graph_.events[now_.at]);
+    if (wants_event_peaks) {
+      outcome.event_peaks.push_back(event_peak_);
+      peaks_.early[now_.at] = early_peak_;
+      peaks_.late[now_.at] = now_.in_backward ? event_peak_ : other_ + now_.live;
+    }
+    if (event_peak_ <= limits_.price.budget_bytes) continue;
+    excess_ += event_peak_ - limits_.price.budget_bytes;
+    stopped_ |= too_dear();
+  }
+}
+
+void Machine::go_the_same_way(const Moment& moment, const Outcome& whole) {
+  now_.replay_seconds += whole.replay_seconds - moment.replay_seconds;
+  now_.ops_replayed += whole.ops_replayed - moment.ops_replayed;
+  now_.at = graph_.events.size();
+  count_peaks(now_.at);
+}
+
+double Machine::excess() const {
+  return limits_.price.excess(outcome.peak_bytes, static_cast<double>(excess_), graph_.events.size());
+}
+
+bool Machine::too_dear() const { return now_.replay_seconds + limits_.price.per_byte * excess() > limits_.cost; }
+
+Outcome Machine::finish() {
+  outcome.replay_seconds = now_.replay_seconds;
+  outcome.ops_replayed = now_.ops_replayed;
+  outcome.excess = excess();
+  outcome.gave_up = stopped_;
+  return outcome;
+}
+
+// Forward only holds: another choice there changes what is live, who needs whom, and nothing else.
+void Machine::follow_anew(ValueId id) {
+  const SimValue& v = value(id);
+  const size_t offered = offered_[static_cast<size_t>(id)], released = released_[static_cast<size_t>(storage(id))];
+  if (v.producer == kNone || offered >= first_unpack_) return;
+  const Choice to = choice(id);
+  if (v.held == (to == Choice::keep) && v.encoded == (to == Choice::encode)) return;
+  const bool in_backward = std::exchange(now_.in_backward, false);  // in forward nobody lets go
+  const CodingCost& coding = coding_[static_cast<size_t>(id)];
+  if (v.held) live_since(released, -bytes(id));
+  if (v.encoded) {
+    live_since(offered, -coding.bytes);
+    now_.replay_seconds -= coding.encode_seconds;
+  }
+  let_go(id);
+  if (to == Choice::keep) live_since(released, bytes(id));
+  if (to == Choice::encode) live_since(offered, coding.bytes);
+  hold_if_kept(id);
+  now_.in_backward = in_backward;
+}
+
+void Machine::live_since(size_t event, int64_t bytes) {
+  for (size_t e = event; e < now_.at; ++e) peaks_.late[e] += bytes;
+  for (size_t e = event + 1; e < now_.at; ++e) peaks_.early[e] += bytes;
+}
+
+// -- Notes --
+
+void Machine::take_notes(Notes notes) {
+  notes_ = notes;
+  if (notes == Notes::read) first_touch_ = SIZE_MAX;
+}
+
+void Machine::forget_notes() {
+  std::fill(touched_values_.begin(), touched_values_.end(), SIZE_MAX);
+  std::fill(touched_ops_.begin(), touched_ops_.end(), SIZE_MAX);
+}
+
+void Machine::touch(size_t& noted) {
+  if (notes_ == Notes::write) {
+    noted = std::min(noted, now_.at);
+  } else {
+    first_touch_ = std::min(first_touch_, noted);
+  }
+}
+
+// -- Events --
+
+void Machine::happen(const Event& event) {
+  other_ = event.other_bytes;
+  running_ = kNone;
+  switch (event.kind) {
+    case EventKind::op:
+      run_forward(event.id);
+      break;
+    case EventKind::save:
+      save(event.id);
+      break;
+    case EventKind::release:
+      release_storage(event.id);
+      break;
+    case EventKind::unpack:
+      unpack(event.id);
+      break;
+    case EventKind::drop:
+      drop(event.id);
+      break;
+    case EventKind::end:
+      break;
+  }
+  other_ = event.other_peak;
+  note(0);
+}
+
+// -- Bytes --
+
+void Machine::note(int64_t extra) {
+  const int64_t total = other_ + now_.live + extra;
+  if (total <= event_peak_ && total <= outcome.peak_bytes) return;
+  if (total > event_peak_) {
+    event_peak_ = total;
+    if (watching_) watch();
+  }
+  if (total <= outcome.peak_bytes) return;
+  outcome.peak_bytes = total;
+  outcome.peak_event = now_.at;
+  outcome.peak_op = running_;
+  outcome.at_peak = owners(extra);
+  stopped_ |= total > limits_.bytes;
+}
+
+Owners Machine::owners(int64_t extra) const {
+  Owners o;
+  o.weights = graph_.weight_bytes;
+  o.gradients = graph_.events[now_.at].gradient_bytes;
+  o.kept = now_.held_bytes;
+  o.rebuilt = now_.rebuilt_bytes + (now_.in_backward ? extra : 0);
+  o.other = other_ + now_.live + extra - o.weights - o.gradients - o.kept - o.rebuilt;
+  return o;
+}
+
+void Machine::watch() {
+  seen_.clear();
+  for (const Buffer& b : now_.buffers) {
+    if (b.references > 0 && b.value != kNone) seen_.push_back({b.value, b.rebuilt});
+  }
+  for (size_t v = 0; v < now_.values.size(); ++v) {
+    if (now_.values[v].encoded) seen_.push_back({static_cast<ValueId>(v), false});
+  }
+}
+
+std::vector<Simulator::Live> Machine::live_at_next_peak() {
+  event_peak_ = 0;
+  watching_ = true;
+  happen(graph_.events[now_.at]);
+  watching_ = false;
+  return seen_;
+}
+
+void Machine::reference(int32_t id) {
+  Buffer& b = buffer(id);
+  if (b.references++ > 0) return;
+  now_.live += b.bytes;
+  if (b.rebuilt) now_.rebuilt_bytes += b.bytes;
+}
+
+void Machine::unreference(int32_t id) {
+  Buffer& b = buffer(id);
+  if (--b.references > 0) return;
+  now_.live -= b.bytes;
+  if (!b.rebuilt) return;
+  now_.rebuilt_bytes -= b.bytes;
+  now_.free_buffers.push_back(id);
+}
+
+int32_t Machine::new_buffer(ValueId id) {
+  if (now_.free_buffers.empty()) {
+    now_.free_buffers.push_back(static_cast<int32_t>(now_.buffers.size()));
+    now_.buffers.emplace_back();
+  }
+  const int32_t fresh = now_.free_buffers.back();
+  now_.free_buffers.pop_back();
+  // Also of what came from outside: a copy of a BatchNorm's statistics is ours.
+  buffer(fresh) = {graph_.values[static_cast<size_t>(id)].bytes, 0, id, true};
+  reference(fresh);
+  return fresh;
+}
+
+void Machine::spend(double seconds) {
+  now_.replay_seconds += seconds;
+  stopped_ |= now_.replay_seconds > limits_.seconds;
+}
+
+// -- Forward --
+
+Choice Machine::followed(ValueId id, Choice c) const {
+  if (c == Choice::encode && graph_.values[static_cast<size_t>(id)].encoding.bytes == 0) c = Choice::keep;
+  const bool kept = c == Choice::keep || c == Choice::encode;
+  return kept && !keepable_[static_cast<size_t>(id)] ? Choice::rebuild : c;
+}
+
+void Machine::run_forward(OpId id) {
+  running_ = id;
+  note(costs_[static_cast<size_t>(id)].working_bytes);
+  early_peak_ = event_peak_;
+  running_ = kNone;
+  const Op& o = graph_.ops[static_cast<size_t>(id)];
+  for (const ValueId v : o.fresh) begin_storage(v);
+  for (const Arg& arg : o.args) {
+    if (arg.becomes != kNone) overwrite(arg);
+  }
+  for (const Arg& arg : o.args) {
+    if (!arg.shape_only && arg.becomes == kNone) hold_if_kept(arg.value);
+  }
+}
+
+void Machine::begin_storage(ValueId id) {
+  const int32_t its = storage(id);
+  Buffer& b = buffer(storage_buffer(its));
+  b.bytes = bytes(id);
+  b.value = id;
+  now_.current[static_cast<size_t>(its)] = id;
+  reference(storage_buffer(its));  // the program's
+}
+
+void Machine::overwrite(const Arg& arg) {
+  let_go(arg.value);
+  const int32_t its = storage(arg.becomes);
+  now_.current[static_cast<size_t>(its)] = arg.becomes;
+  buffer(storage_buffer(its)).value = arg.becomes;
+}
+
+void Machine::release_storage(ValueId id) {
+  const int32_t its = storage(id);
+  if (now_.current[static_cast<size_t>(its)] != kNone) value(now_.current[static_cast<size_t>(its)]);
+  released_[static_cast<size_t>(its)] = now_.at;
+  unreference(storage_buffer(its));
+}
+
+void Machine::hold(ValueId id) {
+  becomes_source<Alive>(*this, id);
+  becomes_source<Pending>(*this, id);
+  value(id).held = true;
+  now_.held_bytes += bytes(id);
+  reference(storage_buffer(storage(id)));
+}
+
+void Machine::hold_if_kept(ValueId id) {
+  SimValue& v = value(id);
+  offered_[static_cast<size_t>(id)] = std::min(offered_[static_cast<size_t>(id)], now_.at);
+  if (v.held || v.encoded) return;
+  const bool root = v.producer == kNone;
+  const Choice c = root ? Choice::keep : choice(id);
+  if (c != Choice::keep && c != Choice::encode) return;
+  if (root && bytes(id) == 0) return;
+  if (c == Choice::keep) {
+    hold(id);
+  } else {
+    becomes_source<Alive>(*this, id);
+    becomes_source<Pending>(*this, id);
+    const CodingCost& coding = coding_[static_cast<size_t>(id)];
+    v.encoded = true;
+    now_.held_bytes += coding.bytes;
+    now_.live += coding.bytes;
+    spend(coding.encode_seconds);
+  }
+  outcome.kept_bytes = std::max(outcome.kept_bytes, now_.held_bytes);
+}
+
+void Machine::let_go(ValueId id) {
+  SimValue& v = value(id);
+  if (!v.held && !v.encoded) return;
+  if (v.held) {
+    now_.held_bytes -= bytes(id);
+    unreference(storage_buffer(storage(id)));
+  } else {
+    const int64_t encoded = coding_[static_cast<size_t>(id)].bytes;
+    now_.held_bytes -= encoded;
+    now_.live -= encoded;
+  }
+  v.held = v.encoded = false;
+  ceases_source<Alive>(*this, id);
+  ceases_source<Pending>(*this, id);
+}
+
+void Machine::save(HandleId handle) {
+  const ValueId id = graph_.handles[static_cast<size_t>(handle)];
+  hold_if_kept(id);
+  change_need<Alive>(*this, id, 1);
+  if (now_.in_backward) {
+    now_.consumed[static_cast<size_t>(handle)] = 1;
+  } else {
+    saved_.push_back(handle);
+  }
+}
+
+// -- Backward --
+
+void Machine::begin_backward() {
+  now_.in_backward = true;
+  for (const HandleId h : saved_) {
+    if (now_.consumed[static_cast<size_t>(h)] == 0)
+      change_need<Pending>(*this, graph_.handles[static_cast<size_t>(h)], 1);
+  }
+  saved_.clear();
+}
+
+void Machine::unpack(HandleId handle) {
+  if (!now_.in_backward) begin_backward();
+  const auto h = static_cast<size_t>(handle);
+  const ValueId id = graph_.handles[h];
+  const int32_t its = materialize(id);
+  if (its != 0 && now_.in_hand[h] == 0) {
+    reference(its);
+    now_.in_hand[h] = its;
+  }
+  --value(id).uses;
+  release(id);
+  if (now_.consumed[h] != 0) return;
+  now_.consumed[h] = 1;
+  change_need<Pending>(*this, id, -1);
+}
+
+void Machine::drop(HandleId handle) {
+  const auto h = static_cast<size_t>(handle);
+  const ValueId id = graph_.handles[h];
+  if (now_.in_backward && now_.consumed[h] == 0) change_need<Pending>(*this, id, -1);
+  now_.consumed[h] = 1;
+  change_need<Alive>(*this, id, -1);
+  if (now_.in_hand[h] != 0) unreference(now_.in_hand[h]);
+  now_.in_hand[h] = 0;
+}
+
+// The buffer that has a value's content, without computing anything; 0 if none does.
+int32_t Machine::content(ValueId id) {
+  const SimValue& v = value(id);
+  if (v.rebuilt != 0) return v.rebuilt;
+  const int32_t its = storage(id);
+  if (its == kNone || now_.current[static_cast<size_t>(its)] != id) return 0;
+  return buffer(storage_buffer(its)).references > 0 ? storage_buffer(its) : 0;
+}
+
+bool Machine::at_hand(ValueId id) {
+  const SimValue& v = value(id);
+  return v.producer == kNone || v.encoded || content(id) != 0;
+}
+
+// A value's buffer, decoded if need be. 0 only for what came from outside.
+int32_t Machine::obtain(ValueId id) {
+  const int32_t there = content(id);
+  SimValue& v = value(id);
+  if (there != 0 || !v.encoded) return there;
+  v.rebuilt = new_buffer(id);
+  spend(coding_[static_cast<size_t>(id)].decode_seconds);
+  note(0);
+  return v.rebuilt;
+}
+
+// Leaves one use of the target, so that it is still there when its buffer is referred to.
+int32_t Machine::materialize(ValueId target) {
+  ++value(target).uses;
+  if (at_hand(target)) return obtain(target);
+  collect_ops(target);
+  for (const OpId id : order_) replay(id);
+  return content(target);
+}
+
+void Machine::collect_ops(ValueId target) {
+  ++replays_;
+  order_.clear();
+  stack_.assign(1, target);
+  while (!stack_.empty()) {
+    const OpId producer = value(stack_.back()).producer;
+    stack_.pop_back();
+    if (visited_[static_cast<size_t>(producer)] == replays_) continue;
+    visited_[static_cast<size_t>(producer)] = replays_;
+    order_.push_back(producer);
+    for (const Arg& arg : op(producer).args) {
+      if (arg.shape_only) continue;
+      ++value(arg.value).uses;
+      if (!at_hand(arg.value)) stack_.push_back(arg.value);
+    }
+  }
+  std::sort(order_.begin(), order_.end());
+}
+
+void Machine::replay(OpId id) {
+  const SimOp& o = op(id);
+  const OpCost& cost = costs_[static_cast<size_t>(id)];
+  const bool shortcut = may_take_shortcut(id);
+  scratch_.assign(o.args.size(), 0);
+  for (size_t i = 0; i < o.args.size() && !shortcut; ++i) {
+    if (o.args[i].becomes != kNone) scratch_[i] = scratch_for(o, i);
+  }
+  for (const Arg& arg : o.args) {
+    if (!arg.shape_only && arg.becomes == kNone) obtain(arg.value);
+  }
+  running_ = id;
+  note(cost.working_bytes);
+  running_ = kNone;
+  spend(shortcut ? cost.shortcut_seconds : cost.seconds);
+  ++now_.ops_replayed;
+  for (const ValueId v : graph_.ops[static_cast<size_t>(id)].fresh) store(v, new_buffer(v));
+  for (size_t i = 0; i < o.args.size(); ++i) {
+    const auto before = scratch_.begin() + static_cast<std::ptrdiff_t>(i);
+    if (scratch_[i] != 0 && std::find(scratch_.begin(), before, scratch_[i]) == before)
+      store(o.args[i].becomes, scratch_[i]);
+  }
+  for (const Arg& arg : o.args) {
+    if (arg.shape_only) continue;
+    --value(arg.value).uses;
+    release(arg.value);
+  }
+}
+
+bool Machine::may_take_shortcut(OpId id) {
+  if (costs_[static_cast<size_t>(id)].shortcut_seconds <= 0) return false;
+  const Op& o = graph_.ops[static_cast<size_t>(id)];
+  const auto there = [&](ValueId v) { return content(v) != 0; };
+  const auto wanted = [&](const Arg& arg) {
+    if (arg.becomes == kNone) return false;
+    const SimValue& v = value(arg.becomes);
+    return v.uses > 0 || v.pending > 0;
+  };
+  return std::all_of(o.fresh.begin() + 1, o.fresh.end(), there) && std::none_of(o.args.begin(), o.args.end(), wanted);
+}
+
+// The buffer an operator writes over: what we rebuilt for it alone, or a copy. With one reference, its taker's.
+int32_t Machine::scratch_for(const SimOp& o, size_t argument) {
+  const ValueId id = o.args[argument].value;
+  int32_t here = 0;
+  for (size_t i = 0; i < o.args.size(); ++i) {
+    if (o.args[i].value != id) continue;
+    if (scratch_[i] != 0) return scratch_[i];
+    here += o.args[i].shape_only ? 0 : 1;
+  }
+  obtain(id);
+  SimValue& v = value(id);
+  const int32_t waiting = v.pending - (o.pending > 0 ? here : 0);
+  if (v.rebuilt == 0 || v.uses > here || waiting > 0 || buffer(v.rebuilt).references > 1) {
+    const int32_t copy = new_buffer(id);
+    note(0);
+    return copy;
+  }
+  const int32_t taken = std::exchange(v.rebuilt, 0);
+  ceases_source<Pending>(*this, id);
+  return taken;
+}
+
+// Takes over one reference to the buffer.
+void Machine::store(ValueId id, int32_t content) {
+  SimValue& v = value(id);
+  const bool wanted = v.rebuilt == 0 && !v.held && !v.encoded && (v.uses > 0 || v.pending > 0);
+  if (!wanted) {
+    unreference(content);
+    return;
+  }
+  becomes_source<Pending>(*this, id);
+  v.rebuilt = content;
+  buffer(content).value = id;
+  if (v.uses == 0) release(id);
+}
+
+void Machine::release(ValueId id) {
+  const SimValue& v = value(id);
+  if (v.uses > 0 || v.rebuilt == 0 || (v.pending > 0 && choice(id) != Choice::again)) return;
+  free_rebuilt(id);
+  ceases_source<Pending>(*this, id);
+}
+
+void Machine::free_rebuilt(ValueId id) {
+  SimValue& v = value(id);
+  if (v.rebuilt != 0) unreference(std::exchange(v.rebuilt, 0));
+}
+
+}  // namespace retrace::plan

@@ -1,0 +1,210 @@
+// One step, event by event, by the runtime's own rules: the inside of the simulator.
+//
+// Mirrors, rule by rule, src/tape/tape.cpp (who is held, when it is let go of) and src/replay/replay.cpp (what is run
+// again, when a rebuilt value is freed). A change there belongs here too; tests/session/predict_test.cpp compares the two.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "plan/demand.h"
+#include "plan/graph.h"
+#include "plan/simulate.h"
+
+namespace retrace::plan {
+
+struct SimValue {
+  OpId producer = kNone;
+  int32_t alive = 0, pending = 0, uses = 0;
+  int32_t rebuilt = 0;  // a buffer, or 0
+  bool held = false, encoded = false;
+};
+
+struct SimOp {
+  std::span<const Arg> args;
+  int32_t alive = 0, pending = 0;
+};
+
+// Memory that lives while somebody refers to it.
+struct Buffer {
+  int64_t bytes = 0;
+  int32_t references = 0;
+  ValueId value = kNone;
+  bool rebuilt = false;
+};
+
+// All there is to know between two events; what follows depends on nothing else.
+struct Moment {
+  size_t at = 0;  // the next event
+  bool in_backward = false;
+  std::vector<SimValue> values;
+  std::vector<SimOp> ops;
+  std::vector<Buffer> buffers;  // 0 is none, then one per storage, then those of rebuilt values
+  std::vector<int32_t> free_buffers;
+  std::vector<ValueId> current;  // by storage: whose content it has
+  std::vector<char> consumed;    // by handle: unpacked, or gone
+  std::vector<int32_t> in_hand;  // by handle: the buffer its node has unpacked
+  int64_t live = 0;              // of the tape's values, with what follows among it
+  int64_t held_bytes = 0, rebuilt_bytes = 0;
+  double replay_seconds = 0;
+  int64_t ops_replayed = 0;
+};
+
+// By event, the most that was live: before it changed what is held, and then.
+struct Peaks {
+  std::vector<int64_t> early, late;
+};
+
+class Machine {
+ public:
+  explicit Machine(const Graph& graph);
+
+  // When to stop early.
+  struct Limits {
+    int64_t bytes = INT64_MAX;  // of the peak
+    double seconds = 1e300;     // of replay
+    double cost = 1e300;        // of replay and the bytes above a budget together, at their price:
+    Price price = {};
+  };
+
+  void begin(const Choices& choices, const Limits& limits);  // `choices` must last
+  void limit(const Limits& limits) { limits_ = limits; }
+  void play(size_t end);
+  void begin_backward();
+  Outcome finish();
+
+  // Goes on from a moment of a whole run, which follow_anew() may change; sum_up() counts what was before it.
+  void go_on(const Moment& moment, const Choices& choices, const Limits& limits);
+  void set_peaks(const Peaks& peaks) { peaks_ = peaks; }
+  void sum_up();
+  void go_the_same_way(const Moment& moment, const Outcome& whole);  // as that run did from then on
+
+  // As if forward had followed the choice for a value as it is now. At any moment before somebody touches the value.
+  void follow_anew(ValueId id);
+
+  const Graph& graph() const { return graph_; }
+  const Moment& now() const { return now_; }
+  bool stopped() const { return stopped_; }
+  size_t first_unpack() const { return first_unpack_; }  // an event: where forward has ended
+  Choice followed(ValueId id, Choice choice) const;      // what it comes to
+  const Peaks& peaks() const { return peaks_; }
+  size_t storages() const { return static_cast<size_t>(storages_); }
+  std::vector<Simulator::Live> live_at_next_peak();  // in the next event, which happens
+
+  Outcome outcome;
+  bool wants_event_peaks = false;  // and peaks()
+
+  // Who touches what: the first event in which a value or an operator was looked at, or the first of those so noted
+  // that is looked at now.
+  enum class Notes : uint8_t { none, write, read };
+  void take_notes(Notes notes);
+  void forget_notes();
+  size_t first_touch() const { return first_touch_; }
+
+  // For demand.h.
+  SimValue& value(ValueId id) {
+    if (notes_ != Notes::none) touch(touched_values_[static_cast<size_t>(id)]);
+    return now_.values[static_cast<size_t>(id)];
+  }
+  SimOp& op(OpId id) {
+    if (notes_ != Notes::none) touch(touched_ops_[static_cast<size_t>(id)]);
+    return now_.ops[static_cast<size_t>(id)];
+  }
+  demand::Work& work(Alive) { return alive_work_; }
+  demand::Work& work(Pending) { return pending_work_; }
+  void nobody_alive(ValueId id) {
+    if (now_.in_backward && value(id).producer != kNone) let_go(id);  // a root may be needed again by what is evicted
+  }
+  void nobody_pending(ValueId id) {
+    if (value(id).uses == 0) free_rebuilt(id);
+  }
+
+ private:
+  struct OpCost {
+    double seconds = 0, shortcut_seconds = 0;
+    int64_t working_bytes = 0;
+  };
+  struct CodingCost {
+    int64_t bytes = 0;
+    double encode_seconds = 0, decode_seconds = 0;
+  };
+
+  Choice choice(ValueId id) const { return followed(id, (*choices_)[static_cast<size_t>(id)]); }
+  void touch(size_t& noted);
+  double excess() const;
+  bool too_dear() const;
+  void count_peaks(size_t end);
+  void happen(const Event& event);
+  void live_since(size_t event, int64_t bytes);
+
+  void note(int64_t extra);
+  Owners owners(int64_t extra) const;
+  void watch();
+  static int32_t storage_buffer(int32_t storage) { return storage + 1; }
+  int32_t storage(ValueId id) const { return graph_.values[static_cast<size_t>(id)].storage; }
+  int64_t bytes(ValueId id) const { return bytes_[static_cast<size_t>(id)]; }
+  Buffer& buffer(int32_t id) { return now_.buffers[static_cast<size_t>(id)]; }
+  void reference(int32_t buffer);
+  void unreference(int32_t buffer);
+  int32_t new_buffer(ValueId id);
+  void spend(double seconds);
+
+  void run_forward(OpId id);
+  void begin_storage(ValueId id);
+  void overwrite(const Arg& arg);
+  void hold(ValueId id);
+  void hold_if_kept(ValueId id);
+  void let_go(ValueId id);
+  void save(HandleId handle);
+  void release_storage(ValueId id);
+
+  void unpack(HandleId handle);
+  void drop(HandleId handle);
+  int32_t content(ValueId id);
+  bool at_hand(ValueId id);
+  int32_t obtain(ValueId id);
+  int32_t materialize(ValueId target);
+  void collect_ops(ValueId target);
+  void replay(OpId id);
+  bool may_take_shortcut(OpId id);
+  int32_t scratch_for(const SimOp& o, size_t argument);
+  void store(ValueId id, int32_t buffer);
+  void release(ValueId id);
+  void free_rebuilt(ValueId id);
+
+  const Graph& graph_;
+  const std::vector<bool> keepable_;
+  std::vector<SimValue> first_values_;
+  std::vector<SimOp> first_ops_;
+  std::vector<OpCost> costs_;       // by op
+  std::vector<CodingCost> coding_;  // by value
+  std::vector<int64_t> bytes_;      // by value; 0 for what came from outside
+  int32_t storages_ = 0;
+  size_t first_unpack_ = 0;
+  std::vector<size_t> offered_;   // by value: the event in which forward first asks whether to hold it; none: the end
+  std::vector<size_t> released_;  // by storage: the event of it; none yet: the end
+
+  Moment now_;
+  Peaks peaks_;
+  const Choices* choices_ = nullptr;
+  Limits limits_;
+  std::vector<HandleId> saved_;    // in forward
+  std::vector<uint32_t> visited_;  // by op: the last replay that it was part of
+  std::vector<OpId> order_;        // of one replay
+  std::vector<ValueId> stack_;     //
+  std::vector<int32_t> scratch_;   // of one op
+  demand::Work alive_work_, pending_work_;
+  uint32_t replays_ = 0;
+  int64_t other_ = 0;
+  OpId running_ = kNone;
+  int64_t event_peak_ = 0, early_peak_ = 0;
+  int64_t excess_ = 0;  // of all events so far
+  bool stopped_ = false, watching_ = false;
+  std::vector<Simulator::Live> seen_;
+
+  Notes notes_ = Notes::none;
+  std::vector<size_t> touched_values_, touched_ops_;
+  size_t first_touch_ = 0;
+};
+
+}  // namespace retrace::plan
