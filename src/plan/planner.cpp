@@ -10,6 +10,7 @@ constexpr int64_t kRounding = 10'000;
 constexpr int64_t kFine = 4, kFineRungs = 8;  // to a percent, and in all
 constexpr size_t kGroup = 4;                  // rungs
 constexpr size_t kSmall = 64;                 // values
+constexpr size_t kManyValues = 1000;
 constexpr int kRungSteps = 20, kFinalSteps = 60;
 constexpr double kImpossible = 1e300;
 constexpr int64_t kPolishRuns = 40;
@@ -127,12 +128,23 @@ void Planner::trade_group(const std::vector<size_t>& rungs, const Choices& cut, 
     if (const Candidate best = best_found(budgets.back()); !best.choices.empty())
       trade(bench_, budgets, top, best.choices, 3, effort);
   }
-  for (uint32_t seed = 4; seed < kMostOrders && far(rungs.front(), kTooFar); ++seed)
+  // In a large graph each takes a good part of a second: there, until one finds nothing.
+  for (uint32_t seed = 4; seed < kMostOrders && far(rungs.front(), kTooFar); ++seed) {
+    const double before = seconds_found(budgets);
     trade(bench_, budgets, 0, lowest, seed, effort);
+    const bool in_vain = before < kImpossible && seconds_found(budgets) >= before;
+    if (in_vain && graph_.values.size() >= kManyValues) break;
+  }
   for (const int64_t budget_bytes : budgets) {
     if (Candidate best = best_found(budget_bytes); !best.choices.empty())
       bench_.search.improve(std::move(best), budget_bytes, static_cast<int64_t>(effort * kPolishRuns));
   }
+}
+
+double Planner::seconds_found(const std::vector<int64_t>& budgets) const {
+  double sum = 0;
+  for (const int64_t budget_bytes : budgets) sum += best_found(budget_bytes).seconds;
+  return sum;
 }
 
 Candidate Planner::best_found(int64_t budget_bytes) const {

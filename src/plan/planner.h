@@ -37,6 +37,7 @@ class Planner : private Listener {
   const Found& solve_group(size_t group);
   void trade_group(const std::vector<size_t>& rungs, const Choices& cut, const Choices& lowest, double worst_gap);
   Candidate best_found(int64_t budget_bytes) const;  // by whoever is listened to
+  double seconds_found(const std::vector<int64_t>& budgets) const;
   void consider(const Candidate& candidate, int64_t budget_bytes, Candidate& best) const;
   Candidate best_within(int64_t budget_bytes);
   void consider_again(int64_t budget_bytes, Candidate& best) const;

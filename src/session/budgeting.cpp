@@ -1,6 +1,7 @@
 #include "session/budgeting.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -93,20 +94,36 @@ void Budgeting::expect_online(const Known& known, plan::Plan& plan) const {
   plan.bound_seconds = known.graph.seconds + std::min(bound, plan.replay_seconds);
 }
 
+// Where the planner knows none and eviction has kept the budget all the same: one that is always slower than that. None at
+// all, as far as a step that began with other things live can tell (gradients that stay from step to step, say): the next
+// step itself will show what it needs.
+std::optional<plan::Plan> Budgeting::make_plan(const Known& known, int64_t budget_bytes) const {
+  const auto began = std::chrono::steady_clock::now();
+  plan::Answer answer = plan::solve(known.graph, budget_bytes);
+  if (answer.plan || !known.online) return std::move(answer.plan);
+  plan::Plan none;
+  none.choices.assign(known.graph.values.size(), plan::Choice::again);
+  none.signature = known.graph.signature;
+  none.budget_bytes = budget_bytes;
+  none.bound_seconds = known.graph.seconds;
+  none.replay_seconds = known.online->replay_seconds + 2 * kWorthEvicting * known.graph.seconds;
+  none.seconds = known.graph.seconds + none.replay_seconds;
+  none.planning_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return none;
+}
+
 // A plan for a known step that starts from what is live now; made if there is none that fits.
 Guide Budgeting::guide_for(Known& known) {
   const int64_t shift = start_bytes_ - known.start_bytes;
   const bool fits = known.plan && !known.stale && start_bytes_ <= known.planned_start_bytes;
   if (!fits) {
-    plan::Answer answer = plan::solve(known.graph, budget_bytes() - shift);
-    // None, as far as a step that began with other things live can tell (gradients that stay from step to step, say). The
-    // step itself will show what it needs.
-    if (!answer.plan) return {};
-    answer.plan->budget_bytes += shift;
-    answer.plan->peak_bytes += shift;
-    answer.plan->at_peak.other += shift;
-    prefer_online(known, *answer.plan);
-    known.plan = std::make_shared<const plan::Plan>(std::move(*answer.plan));
+    std::optional<plan::Plan> plan = make_plan(known, budget_bytes() - shift);
+    if (!plan) return {};
+    plan->budget_bytes += shift;
+    plan->peak_bytes += shift;
+    plan->at_peak.other += shift;
+    prefer_online(known, *plan);
+    known.plan = std::make_shared<const plan::Plan>(std::move(*plan));
     known.planned_start_bytes = start_bytes_;
     known.stale = false;
   }

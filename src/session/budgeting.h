@@ -47,6 +47,7 @@ class Budgeting {
   };
 
   Guide guide_for(Known& known);
+  std::optional<plan::Plan> make_plan(const Known& known, int64_t budget_bytes) const;
   void prefer_online(const Known& known, plan::Plan& plan) const;
   void expect_online(const Known& known, plan::Plan& plan) const;
   Guide find_guide(size_t index, uint64_t prefix_hash);

@@ -75,6 +75,31 @@ TEST_P(EveryModel, AcceptsTheSmallestBudgetThatARefusalNames) {
   EXPECT_NO_THROW(expect_held(train(training, budget(smallest)), smallest));
 }
 
+// Below the smallest budget eviction may do what no plan is known for. Then it goes on by eviction, and says so, instead of
+// looking for a plan before every step.
+TEST_P(EveryModel, GoesOnByEvictionWhereThereIsNoPlanAndPlansNoMore) {
+  const Training training{GetParam(), 6};
+  const int64_t smallest = smallest_budget(training);
+  for (int tenths = 1; tenths <= 20; tenths += 3) {
+    const int64_t bytes = smallest - smallest * tenths / 1000;
+    SCOPED_TRACE("budget of " + std::to_string(bytes));
+    std::vector<StepSeen> steps;
+    try {
+      steps = train(training, budget(bytes));
+    } catch (const InfeasibleBudget&) {
+      continue;
+    }
+    const auto online = [&](size_t i) { return steps[i].plan->strategy == "online"; };
+    for (size_t i = 1; i < steps.size(); ++i) {
+      ASSERT_TRUE(steps[i].plan) << "in step " << i + 1;
+      if (i < 3 || !online(i - 1) || !online(i - 2)) continue;
+      EXPECT_EQ(steps[i].plan->planning_seconds, steps[i - 1].plan->planning_seconds) << "planned in step " << i + 1;
+    }
+    steps.pop_back();  // what it breaks after its backward only a next step could refuse
+    expect_held(steps, bytes);
+  }
+}
+
 TEST_P(EveryModel, ReplaysNothingWithABudgetOfWhatThePlainProgramTakesAndALittle) {
   const Training training{GetParam()};
   const int64_t plain = highest_peak(train(training, std::nullopt));
