@@ -277,7 +277,8 @@ void Machine::spend(double seconds) {
 
 // -- Forward --
 
-Choice Machine::followed(ValueId id, Choice c) const {
+Choice Machine::choice(ValueId id) const {
+  Choice c = (*choices_)[static_cast<size_t>(id)];
   if (c == Choice::encode && graph_.values[static_cast<size_t>(id)].encoding.bytes == 0) c = Choice::keep;
   const bool kept = c == Choice::keep || c == Choice::encode;
   return kept && !keepable_[static_cast<size_t>(id)] ? Choice::rebuild : c;

@@ -86,7 +86,6 @@ class Machine {
   const Moment& now() const { return now_; }
   bool stopped() const { return stopped_; }
   size_t first_unpack() const { return first_unpack_; }  // an event: where forward has ended
-  Choice followed(ValueId id, Choice choice) const;      // what it comes to
   const Peaks& peaks() const { return peaks_; }
   size_t storages() const { return static_cast<size_t>(storages_); }
   std::vector<Simulator::Live> live_at_next_peak();  // in the next event, which happens
@@ -129,7 +128,7 @@ class Machine {
     double encode_seconds = 0, decode_seconds = 0;
   };
 
-  Choice choice(ValueId id) const { return followed(id, (*choices_)[static_cast<size_t>(id)]); }
+  Choice choice(ValueId id) const;  // as it can be followed
   void touch(size_t& noted);
   double excess() const;
   bool too_dear() const;

@@ -41,11 +41,13 @@ Outcome Near::run(const Choices& choices, const Machine::Limits& limits) {
 Outcome Near::settle(const Choices& choices, const Machine::Limits& limits) {
   if (!is_near(choices) || outcome_.gave_up) return run_whole(choices, limits);
   Moment* const first = last_untouched(choices);
-  for (Moment* m = moments_.data(); m <= first; ++m) {
-    machine_.set_peaks(peaks_);
+  for (Moment* m = moments_.data(); m != first; ++m) {
     change(*m, choices, limits);
     *m = machine_.now();
   }
+  machine_.set_peaks(peaks_);
+  change(*first, choices, limits);
+  *first = machine_.now();
   machine_.sum_up();
   machine_.take_notes(Machine::Notes::write);
   Moment* const same = play_until_same(first, true);
