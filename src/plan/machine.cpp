@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace retrace::plan {
 namespace {
@@ -125,8 +126,9 @@ Outcome Machine::finish() {
 // Forward only holds: another choice there changes what is live, who needs whom, and nothing else.
 void Machine::follow_anew(ValueId id) {
   const SimValue& v = value(id);
-  const size_t offered = offered_[static_cast<size_t>(id)], released = released_[static_cast<size_t>(storage(id))];
+  const size_t offered = offered_[static_cast<size_t>(id)];
   if (v.producer == kNone || offered >= first_unpack_) return;
+  const size_t released = released_[static_cast<size_t>(storage(id))];
   const Choice to = choice(id);
   if (v.held == (to == Choice::keep) && v.encoded == (to == Choice::encode)) return;
   const bool in_backward = std::exchange(now_.in_backward, false);  // in forward nobody lets go
@@ -377,185 +379,6 @@ void Machine::save(HandleId handle) {
   } else {
     saved_.push_back(handle);
   }
-}
-
-// -- Backward --
-
-void Machine::begin_backward() {
-  now_.in_backward = true;
-  for (const HandleId h : saved_) {
-    if (now_.consumed[static_cast<size_t>(h)] == 0)
-      change_need<Pending>(*this, graph_.handles[static_cast<size_t>(h)], 1);
-  }
-  saved_.clear();
-}
-
-void Machine::unpack(HandleId handle) {
-  if (!now_.in_backward) begin_backward();
-  const auto h = static_cast<size_t>(handle);
-  const ValueId id = graph_.handles[h];
-  const int32_t its = materialize(id);
-  if (its != 0 && now_.in_hand[h] == 0) {
-    reference(its);
-    now_.in_hand[h] = its;
-  }
-  --value(id).uses;
-  release(id);
-  if (now_.consumed[h] != 0) return;
-  now_.consumed[h] = 1;
-  change_need<Pending>(*this, id, -1);
-}
-
-void Machine::drop(HandleId handle) {
-  const auto h = static_cast<size_t>(handle);
-  const ValueId id = graph_.handles[h];
-  if (now_.in_backward && now_.consumed[h] == 0) change_need<Pending>(*this, id, -1);
-  now_.consumed[h] = 1;
-  change_need<Alive>(*this, id, -1);
-  if (now_.in_hand[h] != 0) unreference(now_.in_hand[h]);
-  now_.in_hand[h] = 0;
-}
-
-// The buffer that has a value's content, without computing anything; 0 if none does.
-int32_t Machine::content(ValueId id) {
-  const SimValue& v = value(id);
-  if (v.rebuilt != 0) return v.rebuilt;
-  const int32_t its = storage(id);
-  if (its == kNone || now_.current[static_cast<size_t>(its)] != id) return 0;
-  return buffer(storage_buffer(its)).references > 0 ? storage_buffer(its) : 0;
-}
-
-bool Machine::at_hand(ValueId id) {
-  const SimValue& v = value(id);
-  return v.producer == kNone || v.encoded || content(id) != 0;
-}
-
-// A value's buffer, decoded if need be. 0 only for what came from outside.
-int32_t Machine::obtain(ValueId id) {
-  const int32_t there = content(id);
-  SimValue& v = value(id);
-  if (there != 0 || !v.encoded) return there;
-  v.rebuilt = new_buffer(id);
-  spend(coding_[static_cast<size_t>(id)].decode_seconds);
-  note(0);
-  return v.rebuilt;
-}
-
-// Leaves one use of the target, so that it is still there when its buffer is referred to.
-int32_t Machine::materialize(ValueId target) {
-  ++value(target).uses;
-  if (at_hand(target)) return obtain(target);
-  collect_ops(target);
-  for (const OpId id : order_) replay(id);
-  return content(target);
-}
-
-void Machine::collect_ops(ValueId target) {
-  ++replays_;
-  order_.clear();
-  stack_.assign(1, target);
-  while (!stack_.empty()) {
-    const OpId producer = value(stack_.back()).producer;
-    stack_.pop_back();
-    if (visited_[static_cast<size_t>(producer)] == replays_) continue;
-    visited_[static_cast<size_t>(producer)] = replays_;
-    order_.push_back(producer);
-    for (const Arg& arg : op(producer).args) {
-      if (arg.shape_only) continue;
-      ++value(arg.value).uses;
-      if (!at_hand(arg.value)) stack_.push_back(arg.value);
-    }
-  }
-  std::sort(order_.begin(), order_.end());
-}
-
-void Machine::replay(OpId id) {
-  const SimOp& o = op(id);
-  const OpCost& cost = costs_[static_cast<size_t>(id)];
-  const bool shortcut = may_take_shortcut(id);
-  scratch_.assign(o.args.size(), 0);
-  for (size_t i = 0; i < o.args.size() && !shortcut; ++i) {
-    if (o.args[i].becomes != kNone) scratch_[i] = scratch_for(o, i);
-  }
-  for (const Arg& arg : o.args) {
-    if (!arg.shape_only && arg.becomes == kNone) obtain(arg.value);
-  }
-  running_ = id;
-  note(cost.working_bytes);
-  running_ = kNone;
-  spend(shortcut ? cost.shortcut_seconds : cost.seconds);
-  ++now_.ops_replayed;
-  for (const ValueId v : graph_.ops[static_cast<size_t>(id)].fresh) store(v, new_buffer(v));
-  for (size_t i = 0; i < o.args.size(); ++i) {
-    const auto before = scratch_.begin() + static_cast<std::ptrdiff_t>(i);
-    if (scratch_[i] != 0 && std::find(scratch_.begin(), before, scratch_[i]) == before)
-      store(o.args[i].becomes, scratch_[i]);
-  }
-  for (const Arg& arg : o.args) {
-    if (arg.shape_only) continue;
-    --value(arg.value).uses;
-    release(arg.value);
-  }
-}
-
-bool Machine::may_take_shortcut(OpId id) {
-  if (costs_[static_cast<size_t>(id)].shortcut_seconds <= 0) return false;
-  const Op& o = graph_.ops[static_cast<size_t>(id)];
-  const auto there = [&](ValueId v) { return content(v) != 0; };
-  const auto wanted = [&](const Arg& arg) {
-    if (arg.becomes == kNone) return false;
-    const SimValue& v = value(arg.becomes);
-    return v.uses > 0 || v.pending > 0;
-  };
-  return std::all_of(o.fresh.begin() + 1, o.fresh.end(), there) && std::none_of(o.args.begin(), o.args.end(), wanted);
-}
-
-// The buffer an operator writes over: what we rebuilt for it alone, or a copy. With one reference, its taker's.
-int32_t Machine::scratch_for(const SimOp& o, size_t argument) {
-  const ValueId id = o.args[argument].value;
-  int32_t here = 0;
-  for (size_t i = 0; i < o.args.size(); ++i) {
-    if (o.args[i].value != id) continue;
-    if (scratch_[i] != 0) return scratch_[i];
-    here += o.args[i].shape_only ? 0 : 1;
-  }
-  obtain(id);
-  SimValue& v = value(id);
-  const int32_t waiting = v.pending - (o.pending > 0 ? here : 0);
-  if (v.rebuilt == 0 || v.uses > here || waiting > 0 || buffer(v.rebuilt).references > 1) {
-    const int32_t copy = new_buffer(id);
-    note(0);
-    return copy;
-  }
-  const int32_t taken = std::exchange(v.rebuilt, 0);
-  ceases_source<Pending>(*this, id);
-  return taken;
-}
-
-// Takes over one reference to the buffer.
-void Machine::store(ValueId id, int32_t content) {
-  SimValue& v = value(id);
-  const bool wanted = v.rebuilt == 0 && !v.held && !v.encoded && (v.uses > 0 || v.pending > 0);
-  if (!wanted) {
-    unreference(content);
-    return;
-  }
-  becomes_source<Pending>(*this, id);
-  v.rebuilt = content;
-  buffer(content).value = id;
-  if (v.uses == 0) release(id);
-}
-
-void Machine::release(ValueId id) {
-  const SimValue& v = value(id);
-  if (v.uses > 0 || v.rebuilt == 0 || (v.pending > 0 && choice(id) != Choice::again)) return;
-  free_rebuilt(id);
-  ceases_source<Pending>(*this, id);
-}
-
-void Machine::free_rebuilt(ValueId id) {
-  SimValue& v = value(id);
-  if (v.rebuilt != 0) unreference(std::exchange(v.rebuilt, 0));
 }
 
 }  // namespace retrace::plan
