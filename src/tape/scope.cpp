@@ -75,6 +75,8 @@ void pop_ended_scopes(ThreadState& thread) {
 }  // namespace
 
 std::shared_ptr<Scope> begin_scope(const ScopeOptions& options) {
+  link_recorder();
+  link_engine();
   ThreadState& thread = state();
   pop_ended_scopes(thread);
   const bool outermost = thread.scopes.empty();
