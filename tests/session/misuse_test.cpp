@@ -96,18 +96,65 @@ TEST(Misuse, AStepMayOutliveItsSessionObject) {
   EXPECT_SAME_BITS(plain, torch::autograd::grad({x.sin().exp().sum()}, {x})[0]);
 }
 
-TEST(Misuse, AStepEndedOnAnotherThreadStopsRecording) {
+TEST(Misuse, AStepEndedOnAnotherThreadStopsRecordingAndTheNextOneSaysSo) {
   auto x = torch::randn({4}).requires_grad_();
   Session session(recompute_all());
-  auto step = std::unique_ptr<Step>(new Step(session.step()));
-  std::thread([&] { step.reset(); }).join();
+  Step step = session.step();
+  std::thread([&] { step.end(); }).join();
   const StatsDelta delta;
   x.sin().sin().sum().backward();
   EXPECT_EQ(delta.recorded(), 0);
+  EXPECT_THROW(session.step(), UsageError);
   const auto next = session.step();
   auto loss = x.sin().sin().sum();
   EXPECT_EQ(session.stats().ops_recorded, 3);
   loss.backward();
+}
+
+// The governor of the thread that began it must not outlive it.
+TEST(Misuse, AStepUnderABudgetEndedOnAnotherThreadCorruptsNothing) {
+  Session session(budget("1GB"));
+  auto w = torch::randn({64, 64}).requires_grad_();
+  const auto x = torch::randn({128, 64});
+  for (int i = 0; i < 20; ++i) {
+    std::optional<Step> step;
+    try {
+      step.emplace(session.step());
+    } catch (const UsageError&) {
+      continue;
+    }
+    auto loss = x.mm(w).tanh().mm(w).tanh().mean();
+    std::thread([&] { step.reset(); }).join();
+    loss.backward();
+    EXPECT_TRUE(w.grad().defined());
+    w.mutable_grad() = torch::Tensor();
+  }
+}
+
+TEST(Misuse, AStepCanBeMovedAndEmpty) {
+  auto x = torch::randn({4}).requires_grad_();
+  Session session(recompute_all());
+  Step empty;
+  EXPECT_FALSE(empty);
+  empty.end();
+  struct Trainer {
+    Session session{every(2)};
+    std::optional<Step> step;
+  } trainer;
+  trainer.step.emplace(trainer.session.step());
+  trainer.step.reset();
+  EXPECT_EQ(trainer.session.stats().steps, 1);
+  Step first = session.step();
+  Step second = std::move(first);
+  EXPECT_TRUE(second);
+  auto loss = x.sin().sin().sum();
+  EXPECT_EQ(session.stats().ops_recorded, 3);
+  second = Step();
+  const StatsDelta delta;
+  loss.backward();
+  x.sin();
+  EXPECT_EQ(delta.recorded(), 0);
+  EXPECT_NO_THROW(session.step());
 }
 
 TEST(Misuse, AnOuterStepEndedBeforeTheInnerOne) {

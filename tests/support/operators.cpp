@@ -37,6 +37,15 @@ at::Tensor fragile_cpu(const at::Tensor& x) {
   return at::add(x, 1);
 }
 
+void silent_double_cpu(const at::Tensor& x) {
+  auto* const p = x.data_ptr<float>();
+  for (int64_t i = 0; i < x.numel(); ++i) p[i] *= 2;
+}
+
+void silent_double_of_all_cpu(const c10::Dict<int64_t, at::Tensor>& tensors) {
+  for (const auto& entry : tensors) silent_double_cpu(entry.value());
+}
+
 template <class Signature>
 auto find(const char* operator_name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(operator_name, "").typed<Signature>();
@@ -50,6 +59,13 @@ TORCH_LIBRARY(retrace_test, m) {
   m.def("with_number(Tensor x) -> (Tensor, int)");
   m.def("sine_and_cosine(Tensor x) -> (Tensor, Tensor)");
   m.def("fragile(Tensor x) -> Tensor");
+  m.def("silent_double(Tensor x) -> ()");
+  m.def("silent_double_of_all(Dict(int, Tensor) tensors) -> ()");
+}
+
+// A dictionary carries no dispatch key.
+TORCH_LIBRARY_IMPL(retrace_test, CompositeExplicitAutograd, m) {
+  m.impl("silent_double_of_all", silent_double_of_all_cpu);
 }
 
 TORCH_LIBRARY_IMPL(retrace_test, CPU, m) {
@@ -58,6 +74,7 @@ TORCH_LIBRARY_IMPL(retrace_test, CPU, m) {
   m.impl("with_number", with_number_cpu);
   m.impl("sine_and_cosine", sine_and_cosine_cpu);
   m.impl("fragile", fragile_cpu);
+  m.impl("silent_double", silent_double_cpu);
 }
 
 at::Tensor counted_twice(const at::Tensor& x) {
@@ -88,5 +105,17 @@ at::Tensor fragile(const at::Tensor& x) {
 }
 
 void break_fragile(bool on) { broken = on; }
+
+void silent_double(const at::Tensor& x) {
+  static const auto op = find<void(const at::Tensor&)>("retrace_test::silent_double");
+  op.call(x);
+}
+
+void silent_double_of_all(const std::vector<at::Tensor>& tensors) {
+  static const auto op = find<void(const c10::Dict<int64_t, at::Tensor>&)>("retrace_test::silent_double_of_all");
+  c10::Dict<int64_t, at::Tensor> all;
+  for (const at::Tensor& t : tensors) all.insert(static_cast<int64_t>(all.size()), t);
+  op.call(all);
+}
 
 }  // namespace retrace::test

@@ -1,0 +1,224 @@
+// Nothing is held in vain: what plain autograd frees, or never holds, costs no memory under any policy.
+#include <torch/torch.h>
+
+#include <thread>
+
+#include <retrace/retrace.h>
+
+#include "session/ways.h"
+#include "support/hostile.h"
+
+namespace retrace::test::held {
+
+using torch::Tensor;
+
+// Every policy takes at most the plain program's peak in every step; keep_all() and the first step in percent exactly that.
+void expect_no_more_than_plain(const std::function<Tensors(int)>& step, int steps = 3) {
+  const Seen plain = train(nullptr, steps, step);
+  for (const Named& named : named_policies()) {
+    Session session(named.policy);
+    const Seen seen = train(&session, steps, step);
+    EXPECT_EQ(seen.bits, plain.bits) << named.name;
+    for (int i = 0; i < steps; ++i) {
+      const auto at = static_cast<size_t>(i);
+      EXPECT_LE(seen.peaks[at], plain.peaks[at]) << named.name << " in step " << i;
+      if (named.name == "keep_all" && !hostile()) EXPECT_EQ(seen.peaks[at], plain.peaks[at]) << "in step " << i;
+    }
+  }
+  Session session(budget("100%"));
+  const Seen seen = train(&session, steps, step);
+  EXPECT_EQ(seen.bits, plain.bits) << "100%";
+  EXPECT_EQ(seen.peaks[0], plain.peaks[0]) << "the first step in percent";
+  for (size_t i = 0; i < seen.peaks.size(); ++i) EXPECT_LE(seen.peaks[i], plain.peaks[i]) << "100% in step " << i;
+}
+
+TEST(Held, GraphsThatDieInsideAStep) {
+  const Layers layers;
+  const Tensor x = torch::randn({64, 64});
+  expect_no_more_than_plain([&](int) -> Tensors {
+    layers.clear();
+    layers.forward(x).pow(2).mean().backward();
+    for (int k = 0; k < 60; ++k) layers.forward(x);
+    return layers.gradients();
+  });
+}
+
+TEST(Held, AnEvaluationInsideAStep) {
+  const Layers layers;
+  const Tensor x = torch::randn({64, 64});
+  // A loader's worker made it: to the step it comes from outside.
+  const auto loaded = [] {
+    Tensor batch;
+    std::thread([&] { batch = torch::full({64, 64}, 0.1); }).join();
+    return batch;
+  };
+  expect_no_more_than_plain([&](int) -> Tensors {
+    layers.clear();
+    double sum = 0;
+    {
+      const torch::NoGradGuard no_grad;
+      for (int b = 0; b < 60; ++b) sum += layers.forward(loaded()).sum().item<double>();
+    }
+    (layers.forward(x).pow(2).mean() * sum).backward();
+    return layers.gradients();
+  });
+}
+
+TEST(Held, SuppressionAfterBackwardOnOutputsWithAGraph) {
+  const Layers layers;
+  const Tensor x = torch::randn({64, 64});
+  expect_no_more_than_plain([&](int) -> Tensors {
+    layers.clear();
+    const Tensor out = layers.forward(x);
+    out.pow(2).mean().backward();
+    Tensor boxes = out;
+    for (int k = 0; k < 40; ++k) {
+      Tensor keep = torch::ones({boxes.size(0)}, torch::kBool);
+      keep[0] = false;
+      boxes = boxes.index({keep});
+    }
+    return layers.gradients();
+  });
+}
+
+TEST(Held, MicroBatchesWhoseInputsTheProgramLetsGoOf) {
+  const Layers layers;
+  torch::manual_seed(1);
+  expect_no_more_than_plain([&](int i) -> Tensors {
+    layers.clear();
+    torch::manual_seed(i);
+    for (int k = 0; k < 8; ++k) layers.forward(torch::randn({64, 64})).pow(2).mean().backward();
+    return layers.gradients();
+  });
+}
+
+TEST(Held, TwoLossesAndRetainedGraphs) {
+  const Layers layers;
+  const Tensor x = torch::randn({64, 64});
+  expect_no_more_than_plain([&](int) -> Tensors {
+    layers.clear();
+    const Tensor h = layers.forward(x);
+    h.pow(2).mean().backward({}, /*keep_graph=*/true);
+    h.abs().mean().backward();
+    const auto gradients = torch::autograd::grad({layers.forward(x).sin().mean()}, {layers.weights[0]});
+    return {layers.weights[0].grad(), gradients[0]};
+  });
+}
+
+// A large tensor of which only something small is made: holding it to forget the small one would not pay.
+TEST(Held, ALargeInputOfASmallResult) {
+  const Layers layers;
+  expect_no_more_than_plain([&](int i) -> Tensors {
+    layers.clear();
+    torch::manual_seed(i);
+    Tensor small;
+    {
+      const Tensor large = torch::randn({4096, 64});
+      small = large.view({64, 64, 64}).mean(0);
+    }
+    layers.forward(small).pow(2).mean().backward();
+    return layers.gradients();
+  });
+}
+
+// Under a budget in bytes memory may fill up to it, and what nobody needs goes first.
+TEST(Held, UnderABudgetTheFirstStepToo) {
+  const Layers layers;
+  const Tensor x = torch::randn({64, 64});
+  const auto step = [&](int) -> Tensors {
+    layers.clear();
+    {
+      const torch::NoGradGuard no_grad;
+      for (int b = 0; b < 40; ++b) layers.forward(torch::full({64, 64}, 0.1 * b));
+    }
+    for (int k = 0; k < 40; ++k) layers.forward(x);
+    layers.forward(x).pow(2).mean().backward();
+    return layers.gradients();
+  };
+  const Seen plain = train(nullptr, 3, step);
+  const int64_t bytes = memory::live_bytes() + plain.peaks[0];
+  Session session{budget(bytes)};
+  const Seen seen = train(&session, 3, step);
+  EXPECT_EQ(seen.bits, plain.bits);
+  for (const int64_t peak : seen.peaks) EXPECT_LE(peak, plain.peaks[0]);
+}
+
+// A sample kept in a variable: its graph outlives its step, and the next step lets go of what it holds.
+TEST(Held, TheGraphOfAnEarlierStepCanBeEvicted) {
+  const Layers layers(12);
+  const Tensor x = torch::randn({256, 64});
+  Tensor sample;
+  const auto step = [&](int i) -> Tensors {
+    layers.clear();
+    layers.forward(x).pow(2).mean().backward();
+    if (i == 0) sample = layers.forward(x);
+    return layers.gradients();
+  };
+  const Seen plain = train(nullptr, 3, step);
+  sample = Tensor();
+  const int64_t bytes = memory::live_bytes() + plain.peaks[0] * 8 / 10;
+  Session session{budget(bytes)};
+  const int64_t before = memory::live_bytes();
+  const Seen seen = train(&session, 3, step);
+  EXPECT_EQ(seen.bits, plain.bits);
+  for (const int64_t peak : seen.peaks) EXPECT_LE(peak, bytes - before);
+  EXPECT_GT(plain.peaks[1], bytes - before) << "or nothing had to go";
+  // What was let go of is rebuilt when it is asked for after all.
+  layers.clear();
+  sample.pow(2).mean().backward();
+  EXPECT_EQ(bits_of(layers.gradients()), plain.bits[2]);
+}
+
+template <bool View>
+struct Reverse : torch::autograd::Function<Reverse<View>> {
+  static Tensor forward(torch::autograd::AutogradContext*, const Tensor& x) { return View ? x.view_as(x) : x.clone(); }
+  static std::vector<Tensor> backward(torch::autograd::AutogradContext*, std::vector<Tensor> g) { return {-g[0]}; }
+};
+
+// Its forward runs without grad: the view it makes there is one that LibTorch cannot save through hooks until it is returned.
+TEST(Held, AGradientReversalLayerDoesNotSwitchRetraceOff) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Layers layers(12);
+  const Tensor x = torch::randn({256, 64});
+  const auto step = [&](int) -> Tensors {
+    layers.clear();
+    const Tensor h = x.mm(layers.weights[0]).tanh();
+    Tensor d = Reverse<true>::apply(h);
+    for (size_t i = 1; i < layers.weights.size(); ++i) d = d.mm(layers.weights[i]).tanh();
+    (d.pow(2).mean() + h.mean()).backward();
+    return layers.gradients();
+  };
+  expect_no_more_than_plain(step);
+  const Seen plain = train(nullptr, 1, step);
+  Session session(recompute_all());
+  EXPECT_LT(train(&session, 1, step).peaks[0], plain.peaks[0] * 9 / 10);
+}
+
+TEST(Held, AViewMadeWithoutGradExcludesOnlyWhatIsGivenIt) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Layers layers(12);
+  const Tensor x = torch::randn({256, 64});
+  const auto step = [&](int) -> Tensors {
+    layers.clear();
+    Tensors flat;
+    {
+      const torch::NoGradGuard no_grad;
+      for (const Tensor& w : layers.weights) flat.push_back(w.view(-1));
+    }
+    Tensor loss = layers.forward(x).pow(2).mean();
+    for (const Tensor& f : flat) loss = loss + f.pow(2).mean() * 0.1;  // saves the view itself
+    loss.backward();
+    return layers.gradients();
+  };
+  const Seen plain = train(nullptr, 3, step);
+  Session some(recompute_all());
+  const Seen seen = train(&some, 3, step);
+  EXPECT_EQ(seen.bits, plain.bits);
+  EXPECT_LT(seen.peaks[0], plain.peaks[0] * 9 / 10);
+  Session session(budget("80%"));
+  const Seen within = train(&session, 3, step);
+  EXPECT_EQ(within.bits, plain.bits);
+  for (size_t i = 1; i < 3; ++i) EXPECT_LE(within.peaks[i], plain.peaks[i] * 82 / 100);
+}
+
+}  // namespace retrace::test::held

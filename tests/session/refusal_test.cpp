@@ -1,0 +1,240 @@
+// Refusals that are true, percents of the right thing, and sessions that share a budget.
+#include <torch/torch.h>
+
+#include <atomic>
+#include <thread>
+
+#include <retrace/retrace.h>
+
+#include "session/ways.h"
+#include "support/hostile.h"
+
+namespace retrace::test::refusal {
+
+using torch::Tensor;
+namespace nn = torch::nn;
+
+nn::Sequential mlp(int layers, int64_t width) {
+  nn::Sequential net;
+  for (int i = 0; i < layers; ++i) {
+    net->push_back(nn::Linear(width, width));
+    net->push_back(nn::GELU());
+  }
+  return net;
+}
+
+// Two networks, two optimizers, two backwards in a step. Returns the smallest budget a refusal named, or 0.
+int64_t train_gan(int64_t bytes, bool with_adam) {
+  torch::manual_seed(0);
+  auto generator = mlp(6, 64), critic = mlp(4, 64);
+  std::unique_ptr<torch::optim::Optimizer> og, od;
+  if (with_adam) {
+    og = std::make_unique<torch::optim::Adam>(generator->parameters(), torch::optim::AdamOptions(1e-3));
+    od = std::make_unique<torch::optim::Adam>(critic->parameters(), torch::optim::AdamOptions(1e-3));
+  } else {
+    og = std::make_unique<torch::optim::SGD>(generator->parameters(), torch::optim::SGDOptions(1e-3));
+    od = std::make_unique<torch::optim::SGD>(critic->parameters(), torch::optim::SGDOptions(1e-3));
+  }
+  const auto z = torch::randn({256, 64}), real = torch::randn({256, 64});
+  Session session{budget(bytes)};
+  try {
+    for (int i = 0; i < 5; ++i) {
+      const auto step = session.step();
+      const auto fake = generator->forward(z);
+      auto d = critic->forward(real).pow(2).mean() - critic->forward(fake.detach()).pow(2).mean();
+      od->zero_grad();
+      d.backward();
+      od->step();
+      auto g = critic->forward(fake).pow(2).mean();
+      og->zero_grad();
+      g.backward();
+      og->step();
+    }
+  } catch (const InfeasibleBudget& refusal) {
+    const auto& needs = refusal.needs;
+    EXPECT_EQ(needs.weight_bytes + needs.gradient_bytes + needs.before_bytes + needs.step_bytes, refusal.smallest_bytes);
+    EXPECT_GT(refusal.smallest_bytes, bytes);
+    return refusal.smallest_bytes;
+  }
+  return 0;
+}
+
+int refusals(bool with_adam) {
+  int count = 0;
+  for (int64_t bytes = 1000; bytes != 0 && count < 12; ++count) bytes = train_gan(bytes, with_adam);
+  return count - 1;
+}
+
+TEST(Refusal, TheSmallestBudgetIsOfTheWholeStepAndWorksWhenItIsGiven) { EXPECT_LE(refusals(false), 1); }
+
+TEST(Refusal, WithAnOptimizerThatMakesStateThereAreTwoAtMost) { EXPECT_LE(refusals(true), 2); }
+
+TEST(Refusal, SaysWhoHoldsWhat) {
+  const Layers layers(4);
+  const Tensor x = torch::randn({512, 64}), data = torch::randn({1000});
+  Session session{budget(1)};
+  try {
+    const auto step = session.step();
+    layers.forward(x).pow(2).mean().backward();
+    FAIL() << "not refused";
+  } catch (const InfeasibleBudget& refusal) {
+    EXPECT_EQ(refusal.needs.weight_bytes, 4 * 64 * 64 * 4);
+    EXPECT_GE(refusal.needs.before_bytes, static_cast<int64_t>(x.nbytes() + data.nbytes()));
+    EXPECT_GE(refusal.needs.step_bytes, static_cast<int64_t>(x.nbytes()));
+    EXPECT_NE(std::string(refusal.what()).find("optimizer"), std::string::npos) << refusal.what();
+  }
+}
+
+// -- Percent --
+
+struct AdamLoop {
+  nn::Sequential net = mlp(6, 64);
+  torch::optim::Adam optimizer{net->parameters(), 1e-3};
+  Tensor x = torch::randn({512, 64});
+  bool zero_first = false;
+
+  Tensors step(int) {
+    if (zero_first) optimizer.zero_grad();
+    auto loss = net->forward(x).pow(2).mean();
+    if (!zero_first) optimizer.zero_grad();
+    loss.backward();
+    optimizer.step();
+    return {loss.detach()};
+  }
+};
+
+TEST(Percent, IsOfThePlainProgramInThisKindOfStepWithWhatIsLiveNow) {
+  for (const bool zero_first : {false, true}) {
+    const auto run = [&](Session* session) {
+      torch::manual_seed(2);
+      AdamLoop loop;
+      loop.zero_first = zero_first;
+      return train(session, 5, [&](int i) { return loop.step(i); });
+    };
+    const Seen plain = run(nullptr);
+    EXPECT_GT(plain.peaks[4], plain.peaks[0]) << "or nothing is tested here";
+    const int64_t before = memory::live_bytes();
+    for (const auto& [text, share] : {std::pair{"100%", 1.0}, {"85%", 0.85}}) {
+      Session session{budget(text)};
+      const Seen seen = run(&session);
+      EXPECT_EQ(seen.bits, plain.bits) << text;
+      for (size_t i = 2; i < 5; ++i) {
+        EXPECT_LE(static_cast<double>(seen.peaks[i] + before), share * static_cast<double>(plain.peaks[i] + before))
+            << text << " in step " << i;
+      }
+    }
+  }
+}
+
+TEST(Percent, AppliesWhereBackwardRunsAfterTheStep) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Layers layers(12);
+  const Tensor x = torch::randn({512, 64});
+  const auto forward_peak = [&](Session* session) {
+    int64_t peak = 0;
+    for (int i = 0; i < 3; ++i) {
+      layers.clear();
+      Tensor loss;
+      memory::reset_peak();
+      {
+        Step step;
+        if (session) step = session->step();
+        loss = layers.forward(x).pow(2).mean();
+      }
+      peak = memory::peak_bytes();
+      loss.backward();
+    }
+    return peak;
+  };
+  const int64_t plain = forward_peak(nullptr);
+  const std::string gradients = bits_of(layers.gradients());
+  Session session{budget("60%")};
+  EXPECT_LE(forward_peak(&session), plain * 6 / 10);
+  EXPECT_EQ(bits_of(layers.gradients()), gradients);
+  EXPECT_NE(session.stats().why_no_plan, "");
+}
+
+// -- Stats --
+
+TEST(PlanStats, TellHowOftenPlansWereMadeAndWhetherOneWasFollowed) {
+  const Layers layers(8);
+  const Tensor x = torch::randn({512, 64});
+  Session session{budget("70%")};
+  std::vector<bool> followed;
+  for (int i = 0; i < 4; ++i) {
+    {
+      const auto step = session.step();
+      layers.clear();
+      layers.forward(x).pow(2).mean().backward();
+    }
+    const Stats stats = session.stats();
+    followed.push_back(stats.followed_plan);
+    EXPECT_EQ(stats.why_no_plan.empty(), stats.followed_plan) << stats.why_no_plan;
+    if (i == 0) EXPECT_EQ(stats.plans_made, 0);
+  }
+  EXPECT_FALSE(followed[0]);
+  EXPECT_TRUE(followed[3]);
+  EXPECT_GE(session.stats().plans_made, 1);
+  EXPECT_GT(session.stats().planning_seconds, 0);
+}
+
+// -- Verification --
+
+TEST(Verified, EachNewPlanAndEachNewKindOfStep) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Layers layers(8);
+  Session session{budget("70%")};
+  const auto verified = [&](int64_t rows) {
+    const auto step = session.step();
+    layers.clear();
+    layers.forward(torch::ones({rows, 64})).pow(2).mean().backward();
+    return session.stats().values_verified > 0;
+  };
+  EXPECT_FALSE(verified(512)) << "the first step in percent forgets nothing";
+  EXPECT_TRUE(verified(512)) << "the first that follows a plan";
+  for (int i = 0; i < 3; ++i) verified(512);  // plans change while times become known
+  EXPECT_FALSE(verified(512));
+  EXPECT_TRUE(verified(768)) << "another kind";
+}
+
+// -- Threads --
+
+TEST(Shared, SessionsInThreadsShareOneBudget) {
+  const auto work = [](Session* session, std::atomic<int>& failures) {
+    try {
+      Layers layers(10);
+      const Tensor x = torch::full({512, 64}, 0.3);
+      std::string first;
+      for (int i = 0; i < 6; ++i) {
+        Step step;
+        if (session) step = session->step();
+        layers.clear();
+        layers.forward(x).pow(2).mean().backward();
+        if (i == 0) first = bits_of(layers.gradients());
+        failures += bits_of(layers.gradients()) != first;
+      }
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+  };
+  const auto peak_of = [&](const std::optional<Budget>& given) {
+    std::atomic<int> failures{0};
+    std::vector<std::unique_ptr<Session>> sessions;
+    for (int i = 0; i < 3; ++i) sessions.push_back(given ? std::make_unique<Session>(*given) : nullptr);
+    memory::reset_peak();
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i) threads.emplace_back([&, i] { work(sessions[static_cast<size_t>(i)].get(), failures); });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(failures, 0);
+    return memory::peak_bytes();
+  };
+  // One of them alone, and a little more than its least for each of the others.
+  std::atomic<int> failures{0};
+  memory::reset_peak();
+  work(nullptr, failures);
+  const int64_t alone = memory::peak_bytes() - memory::live_bytes();
+  const int64_t bytes = memory::live_bytes() + alone * 2;
+  EXPECT_LE(peak_of(budget(bytes)), bytes);
+}
+
+}  // namespace retrace::test::refusal

@@ -1,0 +1,246 @@
+// Content that is written behind LibTorch's back, and settings that change between forward and backward.
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <torch/torch.h>
+
+#include <numeric>
+#include <thread>
+
+#include <retrace/retrace.h>
+
+#include "session/ways.h"
+#include "support/hostile.h"
+#include "support/operators.h"
+
+namespace retrace::test::writes {
+
+using torch::Tensor;
+
+void write_with_pointer(const Tensor& t, int64_t from, int64_t to) {
+  auto* const p = t.data_ptr<float>();
+  for (int64_t k = from; k < to; ++k) p[k] = p[k] > 0 ? 2 * p[k] : p[k] - 0.25F;
+}
+
+// The same gradients plain, under each policy, and under budgets in percent and bytes; what is refused must be refused truly.
+void expect_right_in_every_way(const std::function<Tensors(int)>& step) {
+  const Seen plain = train(nullptr, 4, step);
+  for (const Named& named : named_policies()) {
+    Session session(named.policy);
+    EXPECT_EQ(train(&session, 4, step).bits, plain.bits) << named.name;
+  }
+  for (const char* text : {"100%", "90%", "75%", "60%"}) {
+    Session session(budget(text).best_effort());
+    EXPECT_EQ(train(&session, 4, step).bits, plain.bits) << text;
+  }
+  Session session(budget(1).best_effort());
+  EXPECT_EQ(train(&session, 4, step).bits, plain.bits) << "as little as possible";
+}
+
+TEST(Writes, AComputedTensorWrittenThroughItsPointer) {
+  const Layers layers;
+  const Tensor x = torch::randn({256, 64});
+  expect_right_in_every_way([&](int) -> Tensors {
+    layers.clear();
+    Tensor h = x;
+    for (const Tensor& w : layers.weights) {
+      h = h.mm(w);
+      write_with_pointer(h.detach(), 0, h.numel());
+      h = h.tanh();
+    }
+    h.pow(2).mean().backward();
+    return layers.gradients();
+  });
+}
+
+TEST(Writes, AFewElementsAreNoticedInTheFirstStepOfItsKindAndRemembered) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Layers layers;
+  const Tensor x = torch::randn({256, 64});
+  const auto step = [&](int) -> Tensors {
+    layers.clear();
+    Tensor h = x;
+    for (const Tensor& w : layers.weights) {
+      h = h.mm(w).sigmoid();
+      write_with_pointer(h.detach(), 4111, 4112);
+      h = h.exp().sin();
+    }
+    h.pow(2).mean().backward();
+    return layers.gradients();
+  };
+  const Seen plain = train(nullptr, 4, step);
+  for (const char* text : {"95%", "70%"}) {
+    Session session(budget(text).best_effort());
+    EXPECT_EQ(train(&session, 4, step).bits, plain.bits) << text;
+  }
+  Session session(recompute_all());
+  EXPECT_EQ(train(&session, 4, step).bits, plain.bits);
+}
+
+TEST(Writes, WhatAFactoryMadeAndAnAccessorFilled) {
+  const Layers layers(3);
+  const Tensor x = torch::randn({64, 64});
+  expect_right_in_every_way([&](int i) -> Tensors {
+    layers.clear();
+    Tensor mask = torch::zeros({64, 64});
+    auto elements = mask.accessor<float, 2>();
+    elements[i][3 * i + 1] = 1;
+    layers.forward(x * (mask * 2 + 0.5)).pow(2).mean().backward();
+    return layers.gradients();
+  });
+}
+
+// Plain autograd goes on with the new content of what it saved; so must we.
+TEST(Writes, AfterItWasSavedTheNewContentCounts) {
+  const Layers layers(3);
+  const Tensor x = torch::randn({64, 64});
+  expect_right_in_every_way([&](int) -> Tensors {
+    layers.clear();
+    Tensor h = x.mm(layers.weights[0]).tanh();  // saved by tanh
+    write_with_pointer(h.detach(), 0, h.numel());
+    h = h.mm(layers.weights[1]).tanh();
+    h.pow(2).mean().backward();
+    return {layers.weights[0].grad(), layers.weights[1].grad()};
+  });
+}
+
+TEST(Writes, AnOperatorThatDoesNotSayWhatItWrites) {
+  const Layers layers;
+  const Tensor x = torch::randn({256, 64});
+  expect_right_in_every_way([&](int) -> Tensors {
+    layers.clear();
+    Tensor h = x;
+    for (const Tensor& w : layers.weights) {
+      h = h.mm(w);
+      {
+        const torch::NoGradGuard no_grad;
+        silent_double(h);
+      }
+      h = h.tanh();
+    }
+    h.pow(2).mean().backward();
+    return layers.gradients();
+  });
+}
+
+TEST(Writes, AnOperatorThatCannotBeReplayedAndDoesNotSayWhatItWrites) {
+  const Layers layers;
+  const Tensor x = torch::randn({256, 64});
+  expect_right_in_every_way([&](int) -> Tensors {
+    layers.clear();
+    Tensor h = x;
+    for (const Tensor& w : layers.weights) {
+      h = h.mm(w);
+      {
+        const torch::NoGradGuard no_grad;
+        silent_double_of_all({h});
+      }
+      h = h.tanh();
+    }
+    h.pow(2).mean().backward();
+    return layers.gradients();
+  });
+}
+
+// from_blob with a deleter is still somebody else's memory.
+TEST(Writes, MemoryOfTheUsersOwnMayBeRefilledInPart) {
+  const auto w = torch::full({1}, 0.7F).requires_grad_();
+  std::vector<float> buffer(1 << 16);
+  for (const auto& [from, to] : {std::pair<size_t, size_t>{0, 1 << 16}, {1000, 2000}, {77, 78}}) {
+    std::string plain;
+    for (const bool checkpointed : {false, true}) {
+      std::fill(buffer.begin(), buffer.end(), 0.5F);
+      w.mutable_grad() = Tensor();
+      const auto f = [&](const Tensor& weight) {
+        const Tensor in = torch::from_blob(buffer.data(), {1 << 16}, [](void*) {});
+        return ((in * 2).sin() * weight).exp().mean();
+      };
+      const Tensor loss = checkpointed ? checkpoint(f, w) : f(w);
+      std::fill(buffer.begin() + static_cast<std::ptrdiff_t>(from), buffer.begin() + static_cast<std::ptrdiff_t>(to), 3.F);
+      loss.backward();
+      (checkpointed ? plain : plain = bits_of({w.grad()}));
+      EXPECT_EQ(bits_of({w.grad()}), plain) << "refilled from " << from << " to " << to;
+    }
+  }
+}
+
+// -- What a kernel looks at beside its arguments --
+
+// Forward under `first`, backward under `second`, plain and checkpointed.
+void expect_same_under(const std::function<void()>& first, const std::function<void()>& second) {
+  std::string plain;
+  for (const bool checkpointed : {false, true}) {
+    first();
+    const Layers layers(4);
+    const Tensor x = torch::randn({512, 64});
+    const auto f = [&](Tensor h) {
+      for (const Tensor& w : layers.weights) {
+        h = h.mm(w);
+        h = h / h.sum() * 100;
+      }
+      return h.pow(2).sum();
+    };
+    const Tensor loss = checkpointed ? checkpoint(CheckpointOptions{.verify = true}, f, x) : f(x);
+    second();
+    loss.backward();
+    if (!checkpointed) plain = bits_of(layers.gradients());
+    EXPECT_EQ(bits_of(layers.gradients()), plain);
+  }
+  first();
+}
+
+TEST(Settings, ReplayRunsWithForwardsNumberOfThreads) {
+  const int before = at::get_num_threads();
+  expect_same_under([] { at::set_num_threads(1); }, [] { at::set_num_threads(2); });
+  expect_same_under([] { at::set_num_threads(2); }, [] { at::set_num_threads(1); });
+  at::set_num_threads(before);
+}
+
+TEST(Settings, BackwardOnAnotherThreadWithAnotherNumberOfThreads) {
+  const int before = at::get_num_threads();
+  std::string plain;
+  for (const bool checkpointed : {false, true}) {
+    at::set_num_threads(1);
+    const Layers layers(4);
+    const Tensor x = torch::randn({512, 64});
+    const auto f = [&](const Tensor& t) { return (layers.forward(t) / layers.forward(t).sum()).pow(2).sum(); };
+    const Tensor loss = checkpointed ? checkpoint(f, x) : f(x);
+    std::thread([&] {
+      at::set_num_threads(2);
+      loss.backward();
+    }).join();
+    if (!checkpointed) plain = bits_of(layers.gradients());
+    EXPECT_EQ(bits_of(layers.gradients()), plain);
+  }
+  at::set_num_threads(before);
+}
+
+TEST(Settings, ReplayFindsThemAsForwardDidAndLeavesThemAsTheyWere) {
+  at::Context& context = at::globalContext();
+  expect_same_under([&] { context.setUserEnabledMkldnn(true); }, [&] { context.setUserEnabledMkldnn(false); });
+  EXPECT_TRUE(context.userEnabledMkldnn());
+  context.setUserEnabledMkldnn(false);
+  expect_same_under([&] { context.setDeterministicAlgorithms(false, false); },
+                    [&] { context.setDeterministicAlgorithms(true, true); });
+  context.setUserEnabledMkldnn(true);
+  EXPECT_FALSE(context.deterministicAlgorithms());
+  expect_same_under([&] { at::Context::setFlushDenormal(false); }, [&] { at::Context::setFlushDenormal(true); });
+  at::Context::setFlushDenormal(false);
+}
+
+TEST(Settings, TheDefaultTypeOfForwardIsThatOfReplay) {
+  const Tensor x = torch::randn({8}).requires_grad_();
+  std::string plain;
+  for (const bool checkpointed : {false, true}) {
+    x.mutable_grad() = Tensor();
+    const auto f = [&](const Tensor& t) { return (t * torch::arange(0.5, 8.5, 1.0).sin()).exp().sum(); };
+    const Tensor loss = checkpointed ? checkpoint(CheckpointOptions{.verify = true}, f, x) : f(x);
+    torch::set_default_dtype(caffe2::TypeMeta::Make<double>());
+    loss.backward();
+    EXPECT_EQ(torch::get_default_dtype(), caffe2::TypeMeta::Make<double>());
+    torch::set_default_dtype(caffe2::TypeMeta::Make<float>());
+    if (!checkpointed) plain = bits_of({x.grad()});
+    EXPECT_EQ(bits_of({x.grad()}), plain);
+  }
+}
+
+}  // namespace retrace::test::writes
