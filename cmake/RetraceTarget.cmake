@@ -4,7 +4,8 @@
 # hiding them in our library or in a test would make them several.
 function(retrace_target target)
   target_compile_features(${target} PUBLIC cxx_std_20)
-  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+  # No <target>_EXPORTS: shared and static libraries are made of the same objects, and ccache need not keep two.
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON DEFINE_SYMBOL "")
   target_compile_options(${target} PRIVATE -Wall -Wextra)
   if(RETRACE_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
