@@ -21,6 +21,11 @@ bool folds(const at::Tensor& t) {
 
 bool has_shortcut(const Op& op, const std::vector<at::Tensor>& seen) {
   if (!op.traits->batch_norm || op.fresh.size() != 3 || !op.stack[kTraining].toBool()) return false;
+  // A weight that is also a running statistic is written while it is read.
+  for (const TensorArg& read : op.args) {
+    const auto writes_it = [&](const TensorArg& arg) { return arg.becomes != kNone && arg.value == read.value; };
+    if (read.becomes == kNone && std::any_of(op.args.begin(), op.args.end(), writes_it)) return false;
+  }
   return std::all_of(seen.begin(), seen.end(),
                      [&](const at::Tensor& t) { return folds(t) && t.scalar_type() == seen.front().scalar_type(); });
 }

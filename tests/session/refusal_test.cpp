@@ -31,10 +31,11 @@ int64_t train_gan(int64_t bytes, bool with_adam) {
   if (with_adam) {
     og = std::make_unique<torch::optim::Adam>(generator->parameters(), torch::optim::AdamOptions(1e-3));
     od = std::make_unique<torch::optim::Adam>(critic->parameters(), torch::optim::AdamOptions(1e-3));
-  } else {
-    og = std::make_unique<torch::optim::SGD>(generator->parameters(), torch::optim::SGDOptions(1e-3));
-    od = std::make_unique<torch::optim::SGD>(critic->parameters(), torch::optim::SGDOptions(1e-3));
   }
+  const auto zero_grad = [](auto& optimizer, nn::Sequential& net) {
+    if (optimizer) return optimizer->zero_grad();
+    for (Tensor p : net->parameters()) p.mutable_grad() = Tensor();
+  };
   const auto z = torch::randn({256, 64}), real = torch::randn({256, 64});
   Session session{budget(bytes)};
   try {
@@ -42,17 +43,21 @@ int64_t train_gan(int64_t bytes, bool with_adam) {
       const auto step = session.step();
       const auto fake = generator->forward(z);
       auto d = critic->forward(real).pow(2).mean() - critic->forward(fake.detach()).pow(2).mean();
-      od->zero_grad();
+      zero_grad(od, critic);
       d.backward();
-      od->step();
+      if (od) od->step();
       auto g = critic->forward(fake).pow(2).mean();
-      og->zero_grad();
+      zero_grad(og, generator);
       g.backward();
-      og->step();
+      if (og) og->step();
+      if (with_adam) continue;
+      zero_grad(od, critic);
+      zero_grad(og, generator);
     }
   } catch (const InfeasibleBudget& refusal) {
     const auto& needs = refusal.needs;
-    EXPECT_EQ(needs.weight_bytes + needs.gradient_bytes + needs.before_bytes + needs.step_bytes, refusal.smallest_bytes);
+    EXPECT_EQ(needs.weight_bytes + needs.gradient_bytes + needs.before_bytes + needs.step_bytes,
+              refusal.smallest_bytes);
     EXPECT_GT(refusal.smallest_bytes, bytes);
     return refusal.smallest_bytes;
   }
@@ -113,13 +118,12 @@ TEST(Percent, IsOfThePlainProgramInThisKindOfStepWithWhatIsLiveNow) {
     };
     const Seen plain = run(nullptr);
     EXPECT_GT(plain.peaks[4], plain.peaks[0]) << "or nothing is tested here";
-    const int64_t before = memory::live_bytes();
     for (const auto& [text, share] : {std::pair{"100%", 1.0}, {"85%", 0.85}}) {
       Session session{budget(text)};
       const Seen seen = run(&session);
       EXPECT_EQ(seen.bits, plain.bits) << text;
       for (size_t i = 2; i < 5; ++i) {
-        EXPECT_LE(static_cast<double>(seen.peaks[i] + before), share * static_cast<double>(plain.peaks[i] + before))
+        EXPECT_LE(static_cast<double>(seen.peaks[i]), share * static_cast<double>(plain.peaks[i]))
             << text << " in step " << i;
       }
     }
@@ -170,7 +174,7 @@ TEST(PlanStats, TellHowOftenPlansWereMadeAndWhetherOneWasFollowed) {
     const Stats stats = session.stats();
     followed.push_back(stats.followed_plan);
     EXPECT_EQ(stats.why_no_plan.empty(), stats.followed_plan) << stats.why_no_plan;
-    if (i == 0) EXPECT_EQ(stats.plans_made, 0);
+    EXPECT_TRUE(i > 0 || stats.plans_made == 0);
   }
   EXPECT_FALSE(followed[0]);
   EXPECT_TRUE(followed[3]);
@@ -223,7 +227,8 @@ TEST(Shared, SessionsInThreadsShareOneBudget) {
     for (int i = 0; i < 3; ++i) sessions.push_back(given ? std::make_unique<Session>(*given) : nullptr);
     memory::reset_peak();
     std::vector<std::thread> threads;
-    for (int i = 0; i < 3; ++i) threads.emplace_back([&, i] { work(sessions[static_cast<size_t>(i)].get(), failures); });
+    for (int i = 0; i < 3; ++i)
+      threads.emplace_back([&, i] { work(sessions[static_cast<size_t>(i)].get(), failures); });
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(failures, 0);
     return memory::peak_bytes();

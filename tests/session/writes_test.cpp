@@ -155,7 +155,8 @@ TEST(Writes, MemoryOfTheUsersOwnMayBeRefilledInPart) {
         return ((in * 2).sin() * weight).exp().mean();
       };
       const Tensor loss = checkpointed ? checkpoint(f, w) : f(w);
-      std::fill(buffer.begin() + static_cast<std::ptrdiff_t>(from), buffer.begin() + static_cast<std::ptrdiff_t>(to), 3.F);
+      std::fill(buffer.begin() + static_cast<std::ptrdiff_t>(from), buffer.begin() + static_cast<std::ptrdiff_t>(to),
+                3.F);
       loss.backward();
       (checkpointed ? plain : plain = bits_of({w.grad()}));
       EXPECT_EQ(bits_of({w.grad()}), plain) << "refilled from " << from << " to " << to;
