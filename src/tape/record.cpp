@@ -172,10 +172,10 @@ class Recording {
     seen_.push_back(tensor);
   }
 
-  // It only writes over something, and nothing that was forgotten is to be rebuilt from what was there: an optimizer's update,
+  // It only writes over something, and nothing that was saved is to be rebuilt from what was there: an optimizer's update,
   // say. The new content is where the program has it anyway, so a copy of the old one to rebuild it from would be memory for
-  // nothing. (What is held and could have been rebuilt from the old one is held for good.)
-  bool is_update(const Value& before) const { return traits_.only_writes && before.alive == 0; }
+  // nothing.
+  bool is_update(const Value& before) const { return traits_.only_writes && before.alive == 0 && before.reach == 0; }
 
   // The content that is about to be overwritten must stay available to whoever is rebuilt from it, this op included.
   void prepare_write(const TensorArg& arg, const at::Tensor& seen) {
