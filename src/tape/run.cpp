@@ -106,7 +106,7 @@ void Run::make_room(int64_t wanted_bytes) {
   const bool may_wait = !Tape::Lock::held_by_this_thread();
   if (!strict_) {
     const Tape::Lock lock(*own);
-    if (own->may_have_idle() && !own->let_go_idle()) own->let_go_unpaying_roots();
+    if (own->may_have_idle()) own->let_go_idle();
   }  // unlocked, so that what was let go of is freed
   auto tapes = registry().others(*own);
   tapes.push_back(own);

@@ -43,14 +43,17 @@ ThreadState& state() {
 
 void record_this_thread(bool on) { c10::impl::tls_set_dispatch_key_included(compat::kRecordKey, on); }
 
-// Without a budget: nothing is held that costs more than it saves.
+// Without a budget: nothing is held that costs more than it saves, once more would be live than the plain program needs. How
+// much that is, a session knows from its first step on.
 class PlainGovernor final : public memory::Governor {
  public:
-  explicit PlainGovernor(const std::shared_ptr<Tape>& tape) : tape_(tape) {}
+  PlainGovernor(const std::shared_ptr<Tape>& tape, int64_t plain_bytes)
+      : tape_(tape), plain_peak_bytes_(plain_bytes > 0 ? memory::live_bytes() + plain_bytes : 0) {}
 
   int64_t budget_bytes() const override {
     const auto tape = tape_.lock();
-    return tape && tape->may_be_out_of_balance() ? peak_.bytes() : INT64_MAX;
+    if (!tape || !tape->may_be_out_of_balance()) return INT64_MAX;
+    return std::max(peak_.bytes(), plain_peak_bytes_);
   }
   void make_room(int64_t) override {
     const auto tape = tape_.lock();
@@ -61,6 +64,7 @@ class PlainGovernor final : public memory::Governor {
 
  private:
   std::weak_ptr<Tape> tape_;
+  const int64_t plain_peak_bytes_;
   memory::PeakWatch peak_;
 };
 
@@ -125,7 +129,8 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options) {
   if (outermost || options.account) count(options.account, &Counters::steps);
   if (outermost) {
     scope->governor = options.run;
-    if (!options.run && may_drop) scope->governor = std::make_shared<PlainGovernor>(tape);
+    if (!options.run && may_drop)
+      scope->governor = std::make_shared<PlainGovernor>(tape, options.known ? options.known->plain_bytes() : 0);
     memory::set_governor(scope->governor.get());
   }
   thread.scopes.push_back(scope);

@@ -459,12 +459,12 @@ bool Tape::let_go_idle() {
   collect();
   bool freed = kept_bytes_ < before;
   for (size_t v = 0; v < values_.size(); ++v) {
-    if (!is_idle(static_cast<ValueId>(v))) continue;
-    let_go(static_cast<ValueId>(v));
+    const auto id = static_cast<ValueId>(v);
+    if (!is_idle(id) || is_root(value(id))) continue;
+    let_go(id);
     freed = true;
   }
-  if (freed) drop_lost_ops();
-  return freed;
+  return let_go_unpaying_roots() || freed;
 }
 
 // A sweep for every operator would take the square of the tape's length.
@@ -474,7 +474,7 @@ bool Tape::let_go_unpaying_roots() {
   std::vector<ValueId> candidates;
   for (size_t v = 0; v < values_.size(); ++v) {
     Value& root = values_[v];
-    if (!is_root(root) || root.foreign || !root.held || root.held_copy || root.alive > 0) continue;
+    if (!is_root(root) || !root.held || root.held_copy || root.alive > 0) continue;
     if (root.held.use_count() > 1 || root.handles > 0 || std::exchange(root.weighed, true)) continue;
     candidates.push_back(static_cast<ValueId>(v));
   }
@@ -491,10 +491,12 @@ bool Tape::let_go_unpaying_roots() {
         return !arg.shape_only && depends[static_cast<size_t>(arg.value)];
       });
       if (!reads) continue;
+      // What the program still has may be saved yet.
       for_each_output(*candidate, [&](ValueId v) {
         depends[static_cast<size_t>(v)] = 1;
-        if (value(v).handles > 0) behind += value(v).bytes;
+        if (value(v).handles > 0 || storage(value(v).storage).pin.use_count() > 0) behind += value(v).bytes;
       });
+      if (behind > value(root).bytes) break;
     }
     if (behind > value(root).bytes) continue;
     let_go(root);
@@ -530,7 +532,7 @@ void Tape::balance() {
     held.push_back(id);
     spare -= value(id).bytes;
   }
-  if (spare < 0 && let_go_idle()) {
+  if (spare < 0 && may_have_idle() && let_go_idle()) {
     held_since_balance_ = slack_bytes_ + 1;  // look again
     return balance();
   }

@@ -212,12 +212,10 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
   // Drops ops that nothing can ask for any more.
   void collect();
-  // Of what the tape alone holds, lets go of what no handle could come to need. Costs a recipe where the program still has
-  // something made of it. Returns whether anything was freed.
+  // Of what the tape alone holds, lets go of what no handle could come to need, and of roots that are larger than what they
+  // let be forgotten (that is then held for good). Returns whether anything was freed.
   bool let_go_idle();
   bool may_have_idle() const;
-  // Likewise of roots that are larger than what they let be forgotten. That is then held for good.
-  bool let_go_unpaying_roots();
   // Holding what autograd did not save pays only while more than that is forgotten: else what is held goes. Called before
   // an allocation that would raise the step's peak, so that no policy takes more than the plain program.
   void balance();
@@ -302,6 +300,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   c10::Storage living_storage(ValueId id);
   void hold_rebuilt(ValueId id);
   bool is_idle(ValueId id) const;
+  bool let_go_unpaying_roots();
   void drop_lost_ops();
   int64_t forgotten_bytes();
   void join_round(uint64_t round);
