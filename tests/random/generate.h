@@ -8,8 +8,11 @@
 
 namespace retrace::random {
 
+// Wild programs also do what users do behind LibTorch's back, waste memory, and have some larger tensors.
+enum class Mode { ordinary, wild };
+
 // A few in a hundred raise an error when run plain, on purpose; all others run to their end.
-Program generate(uint64_t seed);
+Program generate(uint64_t seed, Mode mode = Mode::ordinary);
 
 // The program's outcome without Retrace.
 Outcome run_plain(const Program& program);

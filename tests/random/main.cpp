@@ -7,6 +7,13 @@
 //   --plain-only   plain against plain: are the programs deterministic?
 //   --self-check   turn over one bit of one gradient per program: every one must be found
 //   --verbose      print every seed before it runs
+//   --wild         also what users do behind LibTorch's back, and what wastes memory; compares peaks of memory too (wild.h)
+//       --no-peak --no-plain-peak --no-smallest --no-exact   one check less
+//       --no-late --outside-writes   without late_... statements; with outside_... ones
+//       --as-written   without running each program under every policy; --variant NAME: under one alone
+//       --blame        tell failures apart by the statements they need
+//   --failures N   print so many failures, shrunk; of wild programs so many kinds of failure
+//   --shrink-each N   of wild programs: shrink so many of each kind, and print the smallest
 // Ends with "N programs, M mismatches"; exit code 1 if M is not 0.
 #include <csignal>
 #include <cstdio>
@@ -22,6 +29,7 @@
 #include "check.h"
 #include "generate.h"
 #include "shrink.h"
+#include "wild_report.h"
 
 namespace {
 
@@ -36,6 +44,12 @@ struct Arguments {
   bool plain_only = false;
   bool self_check = false;
   bool print_only = false;
+  bool wild = false;
+  bool blame = false;
+  int64_t shrink_each = 1;
+  WildChecks checks;
+
+  Mode mode() const { return wild ? Mode::wild : Mode::ordinary; }
 };
 
 volatile uint64_t current_seed = 0;
@@ -55,6 +69,22 @@ int usage(const char* wrong) {
   return 2;
 }
 
+bool parse_wild_flag(const std::string& word, Arguments& arguments) {
+  WildChecks& checks = arguments.checks;
+  const std::pair<const char*, bool*> on[] = {
+      {"--wild", &arguments.wild}, {"--blame", &arguments.blame}, {"--outside-writes", &checks.outside}};
+  const std::pair<const char*, bool*> off[] = {{"--no-peak", &checks.peak},         {"--no-plain-peak", &checks.plain_peak},
+                                               {"--no-smallest", &checks.smallest}, {"--no-exact", &checks.exact},
+                                               {"--no-late", &checks.late},         {"--as-written", &checks.variants}};
+  for (const auto& [name, target] : on) {
+    if (word == name) return *target = true;
+  }
+  for (const auto& [name, target] : off) {
+    if (word == name) return !(*target = false);
+  }
+  return false;
+}
+
 // False if a word is not understood; it is then in `wrong`.
 bool parse(int argc, char** argv, Arguments& arguments, std::string& wrong) {
   for (int k = 1; k < argc; ++k) {
@@ -64,8 +94,13 @@ bool parse(int argc, char** argv, Arguments& arguments, std::string& wrong) {
         flag("--plain-only", arguments.plain_only) || flag("--self-check", arguments.self_check)) {
       continue;
     }
+    if (parse_wild_flag(word, arguments)) continue;
     wrong = word;
     if (k + 1 >= argc) return false;
+    if (word == "--variant") {
+      arguments.checks.only = argv[++k];
+      continue;
+    }
     char* end = nullptr;
     const unsigned long long number = std::strtoull(argv[++k], &end, 10);
     if (*end != '\0' || end == argv[k]) return false;
@@ -75,6 +110,8 @@ bool parse(int argc, char** argv, Arguments& arguments, std::string& wrong) {
       arguments.count = static_cast<int64_t>(number);
     else if (word == "--failures")
       arguments.most_printed = static_cast<int64_t>(number);
+    else if (word == "--shrink-each")
+      arguments.shrink_each = std::max<int64_t>(1, static_cast<int64_t>(number));
     else
       return false;
     arguments.print_only = arguments.print_only || word == "--program-seed";
@@ -98,9 +135,10 @@ int64_t self_check(const Arguments& arguments) {
   int64_t perturbed = 0;
   for (int64_t k = 0; k < arguments.count; ++k) {
     const uint64_t seed = arguments.seed + static_cast<uint64_t>(k);
-    const Program program = generate(seed);
+    current_seed = seed;
+    const Program program = generate(seed, arguments.mode());
     const Outcome plain = run_plain(program);
-    Outcome wrong = run_retrace(program, plain);
+    Outcome wrong = arguments.wild ? plain : run_retrace(program, plain);
     if (plain.thrown || wrong.thrown || !perturb_a_gradient(wrong, seed)) continue;
     ++perturbed;
     missed += compare(plain, wrong).verdict != Verdict::different;
@@ -135,7 +173,7 @@ int64_t run_all(const Arguments& arguments) {
   for (int64_t k = 0; k < arguments.count; ++k) {
     current_seed = arguments.seed + static_cast<uint64_t>(k);
     if (arguments.verbose) std::printf("seed %llu\n", static_cast<unsigned long long>(current_seed));
-    const Program program = generate(current_seed);
+    const Program program = generate(current_seed, arguments.mode());
     const Comparison result = check(program, against, &tally);
     if (result.verdict == Verdict::different && tally.different <= arguments.most_printed)
       report(program, result, against);
@@ -152,6 +190,20 @@ int64_t run_all(const Arguments& arguments) {
   return tally.different;
 }
 
+int64_t run(const Arguments& arguments) {
+  if (arguments.self_check) return self_check(arguments);
+  if (!arguments.wild || arguments.plain_only) return run_all(arguments);
+  WildRun run;
+  run.seed = arguments.seed;
+  run.count = arguments.count;
+  run.most_printed = arguments.most_printed;
+  run.shrunk_per_kind = arguments.shrink_each;
+  run.blame = arguments.blame;
+  run.current_seed = &current_seed;
+  run.checks = arguments.checks;
+  return run_wild(run);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -163,11 +215,11 @@ int main(int argc, char** argv) {
   // Making a program throws and catches many errors; a symbolised backtrace for each would take most of the time.
   c10::SetStackTraceFetcher([] { return std::string(); });
   if (arguments.print_only) {
-    std::printf("%s", to_text(generate(arguments.seed)).c_str());
+    std::printf("%s", to_text(generate(arguments.seed, arguments.mode())).c_str());
     return 0;
   }
   const char* hostile = std::getenv("RETRACE_HOSTILE");
   if (arguments.hostile || (hostile != nullptr && std::strcmp(hostile, "1") == 0)) become_hostile();
-  const int64_t failures = arguments.self_check ? self_check(arguments) : run_all(arguments);
+  const int64_t failures = run(arguments);
   return failures == 0 ? 0 : 1;
 }

@@ -19,6 +19,7 @@ struct Call {
   std::vector<torch::Tensor> in;
   at::Generator generator;                   // the program's own, beside the default one
   const std::vector<torch::Tensor>* leaves;  // those that require grad
+  class Scopes* scopes = nullptr;            // for work on another thread; null while a program is being made
 
   int64_t i(size_t k) const { return statement.ints.at(k); }
   double r(size_t k) const { return statement.reals.at(k); }
@@ -34,6 +35,7 @@ class Chooser {
   int leaves = 0;  // the first values: what the program made from nothing
 
   const torch::Tensor& at(int value) const { return values_[static_cast<size_t>(value)]; }
+  int values() const { return static_cast<int>(values_.size()); }
 
   // Adds an operand that satisfies the predicate; false if there is none. Prefers what carries gradients, and of that
   // what was computed lately, so that programs grow deep rather than wide.
@@ -70,6 +72,7 @@ enum class Effect {
   pure,      // defines new values (views count)
   writes,    // writes in[0], through whatever views it is
   autograd,  // runs a backward pass or changes gradients
+  writes_silently,  // writes in[0] and moves no version counter
 };
 
 struct Operator {
@@ -81,6 +84,7 @@ struct Operator {
 };
 
 const std::vector<Operator>& operator_table();
+const std::vector<Operator>& wild_table();  // what only wild programs have
 const Operator* find_operator(std::string_view name);  // null if unknown
 
 // The families the table is made of, one file each.
@@ -94,6 +98,10 @@ std::vector<Operator> random_operators();
 std::vector<Operator> creation_operators();
 std::vector<Operator> custom_function_operators();
 std::vector<Operator> autograd_operators();
+std::vector<Operator> silent_write_operators();     // wild
+std::vector<Operator> unannotated_operators();      // wild
+std::vector<Operator> wasteful_operators();         // wild
+std::vector<Operator> second_thread_operators();    // wild
 
 // Leaves are made from their statement alone, without LibTorch's random numbers.
 torch::Tensor make_leaf(const Statement& leaf);

@@ -11,6 +11,10 @@ namespace {
 void append_elements(std::string& bytes, const torch::Tensor& t) {
   const auto* data = static_cast<const char*>(t.data_ptr());
   const auto size = static_cast<int64_t>(t.element_size());
+  if (t.is_contiguous() && t.numel() > 0) {
+    bytes.append(data, static_cast<size_t>(t.numel() * size));
+    return;
+  }
   std::vector<int64_t> index(static_cast<size_t>(t.dim()), 0);
   for (int64_t k = 0; k < t.numel(); ++k) {
     int64_t offset = 0;

@@ -1,0 +1,278 @@
+#include "wild.h"
+
+#include <algorithm>
+#include <functional>
+
+#include <retrace/memory.h>
+#include <retrace/stats.h>
+
+#include "generate.h"
+#include "machine.h"
+#include "may_leak.h"
+#include "operators.h"
+#include "session/testing.h"
+#include "shrink.h"
+
+namespace retrace::random {
+
+namespace {
+
+bool has_policy(const Statement& s) { return s.op == "region" || s.op == "step"; }
+
+// A program without any scope would show nothing.
+bool has_scope(const Program& program) {
+  return std::any_of(program.statements.begin(), program.statements.end(), has_policy);
+}
+
+// Everything but the leaves in one step, instead of the steps it has. Its checkpoints stay.
+Program in_one_step(const Program& program, int64_t policy, int64_t parameter) {
+  Program whole = program;
+  whole.statements.clear();
+  std::set<size_t> steps;
+  for (size_t i = 0; i < program.statements.size(); ++i) {
+    if (program.statements[i].op == "step") steps.insert({i, matching_end(program, i)});
+  }
+  bool open = false;
+  for (size_t i = 0; i < program.statements.size(); ++i) {
+    if (steps.count(i) != 0) continue;
+    if (!open && program.statements[i].op != "leaf") {
+      whole.statements.push_back({"step", {}, {}, {policy, parameter, 0, 0}, {}});
+      open = true;
+    }
+    whole.statements.push_back(program.statements[i]);
+  }
+  if (open) whole.statements.push_back({"end", {}, {}, {}, {}});
+  return whole;
+}
+
+Program under(const Program& program, int64_t policy) {
+  const int64_t parameter = policy == kEvery ? 2 : static_cast<int64_t>(program.seed % 65536);
+  if (!has_scope(program)) return in_one_step(program, policy, parameter);
+  Program changed = program;
+  for (Statement& s : changed.statements) {
+    if (!has_policy(s)) continue;
+    s.ints[kPolicyKind] = policy;
+    s.ints[kPolicyParameter] = parameter;
+  }
+  return changed;
+}
+
+Program under_budget(const Program& program) {
+  const BudgetParameter parameter{40 + static_cast<int64_t>(program.seed % 60), program.seed % 3 == 0};
+  return in_one_step(program, kBudget, parameter.packed());
+}
+
+struct Variant {
+  std::string name;
+  std::function<Program(const Program&)> of;
+};
+
+enum VariantNumber : size_t { kAsWritten, kUnderKeepAll };
+
+const std::vector<Variant>& variants() {
+  static const std::vector<Variant> all = {
+      {"as written", [](const Program& p) { return p; }},
+      {"keep_all", [](const Program& p) { return under(p, kKeepAll); }},
+      {"recompute_all", [](const Program& p) { return under(p, kRecomputeAll); }},
+      {"every", [](const Program& p) { return under(p, kEvery); }},
+      {"selective", [](const Program& p) { return under(p, p.seed % 2 == 0 ? kSelective : kSelectiveDefault); }},
+      {"custom", [](const Program& p) { return under(p, kCustom); }},
+      {"budget", under_budget},
+      {"100%", [](const Program& p) { return in_one_step(p, kBudgetOfFirstStep, 100); }},
+  };
+  return all;
+}
+
+bool is_percent(size_t variant) { return variants()[variant].name == "100%"; }
+
+Fault fault_of(const Outcome& plain, const Outcome& other, const Comparison& result) {
+  if (other.broken_budget == result.text) return Fault::budget;
+  if (plain.thrown.has_value() != other.thrown.has_value() ||
+      (plain.thrown && plain.thrown->statement != other.thrown->statement)) {
+    return other.thrown && other.thrown->infeasible ? Fault::refused : Fault::raised;
+  }
+  return result.text.find("still live") != std::string::npos ? Fault::leaked : Fault::bits;
+}
+
+std::string peaks_text(const char* relation, const Outcome& plain, const Outcome& other) {
+  return "peak " + std::to_string(other.body_peak_bytes) + relation + std::to_string(plain.body_peak_bytes);
+}
+
+// Judges one run of a variant.
+class Judge {
+ public:
+  Judge(const Program& program, size_t variant, const WildChecks& checks)
+      : program_(program), variant_(variant), checks_(checks) {}
+
+  // `exactly`: the peak must be the plain one.
+  void judge(const Outcome& plain, const Outcome& other, bool exactly) {
+    const Comparison result = compare(plain, other);
+    if (result.verdict == Verdict::different) {
+      const Fault fault = fault_of(plain, other, result);
+      const bool wanted = fault == Fault::refused ? checks_.smallest : checks_.exact;
+      if (wanted) add(fault, result.text);
+    }
+    refused |= result.verdict == Verdict::refused;
+    if (checks_.smallest && other.smallest_named > plain.body_peak_bytes) {
+      add(Fault::smallest, "a refusal named " + std::to_string(other.smallest_named) + ", above plain " +
+                               std::to_string(plain.body_peak_bytes));
+    }
+    if (!plain.thrown && !other.thrown) judge_peak(plain, other, exactly);
+  }
+
+  std::vector<Finding> findings;
+  bool refused = false;
+
+ private:
+  void judge_peak(const Outcome& plain, const Outcome& other, bool exactly) {
+    const double excess = static_cast<double>(other.body_peak_bytes) / static_cast<double>(plain.body_peak_bytes) - 1;
+    if (checks_.peak && other.body_peak_bytes > plain.body_peak_bytes) {
+      add(Fault::peak_above_plain, peaks_text(" above plain ", plain, other), excess);
+    } else if (checks_.plain_peak && exactly && other.body_peak_bytes != plain.body_peak_bytes) {
+      add(Fault::peak_not_plain, peaks_text(" instead of plain ", plain, other), excess);
+    }
+  }
+
+  void add(Fault fault, std::string text, double excess = 0) {
+    const bool known = std::any_of(findings.begin(), findings.end(), [&](const Finding& f) { return f.fault == fault; });
+    if (!known) findings.push_back({variant_, fault, std::move(text), excess});
+  }
+
+  const Program& program_;
+  size_t variant_;
+  const WildChecks& checks_;
+};
+
+bool about_peaks(Fault fault) { return fault == Fault::peak_above_plain || fault == Fault::peak_not_plain; }
+
+// The same session three times: the first step is measured, the others follow its plan.
+constexpr int kSteps = 3;
+
+struct Judged {
+  std::vector<Finding> findings;
+  bool refused = false;
+  Outcome plain;
+  Outcome last;
+};
+
+Judged run_and_judge(const Program& program, size_t variant, const WildChecks& checks) {
+  Judged result;
+  result.plain = run_plain(program);
+  Judge judge(program, variant, checks);
+  const bool hostile = detail::recompute_everything();
+  if (is_percent(variant)) {
+    const std::vector<Outcome> outcomes = run_repeatedly(program, result.plain, kSteps);
+    for (size_t k = 0; k < outcomes.size(); ++k) judge.judge(result.plain, outcomes[k], k == 0);
+    result.last = outcomes.back();
+  } else {
+    result.last = run_retrace(program, result.plain);
+    judge.judge(result.plain, result.last, variant == kUnderKeepAll && !hostile);
+  }
+  result.findings = std::move(judge.findings);
+  result.refused = judge.refused;
+  return result;
+}
+
+void add_to_row(WildTally::Row& row, const Judged& judged, const Stats& before) {
+  ++row.runs;
+  row.with_replay += stats().ops_replayed > before.ops_replayed;
+  row.refused += judged.refused;
+  if (!judged.plain.thrown && !judged.last.thrown) {
+    row.below_plain += judged.last.body_peak_bytes < judged.plain.body_peak_bytes;
+    row.same_as_plain += judged.last.body_peak_bytes == judged.plain.body_peak_bytes;
+  }
+  for (const Finding& f : judged.findings) {
+    ++row.faults[f.fault];
+    row.largest_excess = std::max(row.largest_excess, f.excess);
+  }
+}
+
+// Not Retrace's fault: plain LibTorch computes something else itself if fresh memory is filled otherwise, or its own peak
+// moves. LibTorch also allocates some things once per process; a peak above plain must come twice.
+void drop_unsteady(Judged& judged, const Program& program, size_t variant, const WildChecks& checks,
+                   WildTally::Row* row) {
+  if (judged.findings.empty()) return;
+  const bool unsteady = is_unsteady(program, judged.plain) ||
+                        run_plain(program).body_peak_bytes != judged.plain.body_peak_bytes;
+  std::vector<Finding> kept;
+  const std::vector<Finding> again = unsteady ? std::vector<Finding>{} : run_and_judge(program, variant, checks).findings;
+  for (Finding& f : judged.findings) {
+    const bool repeats = std::any_of(again.begin(), again.end(), [&](const Finding& g) { return g.fault == f.fault; });
+    if (!repeats && !unsteady) f.text += " (not every time)";
+    if (!unsteady && (repeats || !about_peaks(f.fault))) kept.push_back(std::move(f));
+  }
+  if (row != nullptr && kept.size() < judged.findings.size()) ++row->unsteady;
+  judged.findings = std::move(kept);
+}
+
+bool is_wild(const Statement& s) {
+  const auto& table = wild_table();
+  const std::string op = without_lateness(s.op);
+  return std::any_of(table.begin(), table.end(), [&](const Operator& row) { return op == row.name; });
+}
+
+Program without_kind(const Program& program, const std::function<bool(const Statement&)>& unwanted) {
+  std::set<size_t> removed;
+  for (size_t i = 0; i < program.statements.size(); ++i) {
+    if (unwanted(program.statements[i])) removed.insert(i);
+  }
+  return without(program, removed);
+}
+
+}  // namespace
+
+const char* name(Fault fault) {
+  constexpr const char* kNames[] = {"bits",           "raised",         "leaked",  "budget broken",
+                                    "peak above plain", "peak not plain", "refused", "smallest above plain"};
+  return kNames[static_cast<size_t>(fault)];
+}
+
+const std::vector<std::string>& variant_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Variant& v : variants()) all.push_back(v.name);
+    return all;
+  }();
+  return names;
+}
+
+Program as_variant(const Program& program, size_t variant) { return variants()[variant].of(program); }
+
+std::vector<Finding> check_variant(const Program& program, size_t variant, const WildChecks& checks, WildTally* tally) {
+  const Program run = as_variant(program, variant);
+  const Stats before = stats();
+  Judged judged = run_and_judge(run, variant, checks);
+  WildTally::Row* row = tally != nullptr ? &tally->rows[variant] : nullptr;
+  drop_unsteady(judged, run, variant, checks, row);
+  if (row != nullptr) add_to_row(*row, judged, before);
+  return judged.findings;
+}
+
+Program allowed_part(const Program& program, const WildChecks& checks) {
+  return without_kind(program, [&](const Statement& s) {
+    const Lateness lateness = lateness_of(s.op);
+    return (lateness == Lateness::late && !checks.late) || (lateness == Lateness::outside && !checks.outside);
+  });
+}
+
+bool has_finding(const Program& program, const Finding& finding, const WildChecks& checks) {
+  if (run_plain(program).unfair) return false;
+  const auto found = check_variant(program, finding.variant, checks);
+  return std::any_of(found.begin(), found.end(), [&](const Finding& f) { return f.fault == finding.fault; });
+}
+
+std::string blame(const Program& program, const Finding& finding, const WildChecks& checks) {
+  if (has_finding(without_kind(program, is_wild), finding, checks)) return "ordinary statements";
+  std::set<std::string> kinds;
+  for (const Statement& s : program.statements) {
+    if (is_wild(s)) kinds.insert(s.op);
+  }
+  std::string text;
+  for (const std::string& kind : kinds) {
+    const Program rest = without_kind(program, [&](const Statement& s) { return s.op == kind; });
+    if (!has_finding(rest, finding, checks)) text += (text.empty() ? "" : " + ") + kind;
+  }
+  return text.empty() ? "several kinds" : text;
+}
+
+}  // namespace retrace::random
