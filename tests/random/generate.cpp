@@ -391,20 +391,24 @@ bool goes_backward(const Program& program) {
                      [](const Statement& s) { return s.op == "backward" || s.op == "grad"; });
 }
 
-// Gives silent writes the names they deserve, and takes out most of the late ones.
-void name_silent_writes(Program& program, Dice& dice) {
-  const Outcome plain = run_plain(program);
+void thin_out_late_writes(Program& program, Dice& dice) {
   std::set<size_t> removed;
-  for (const auto& [statement, lateness] : plain.silent_writes) {
-    Statement& s = program.statements[static_cast<size_t>(statement)];
-    s.op = late_name(s.op, lateness);
+  for (size_t i = 0; i < program.statements.size(); ++i) {
+    const Lateness lateness = lateness_of(program.statements[i].op);
     const double chance = lateness == Lateness::fresh ? 1 : lateness == Lateness::late ? 0.3 : 0.2;
-    if (!dice.chance(chance)) removed.insert(static_cast<size_t>(statement));
+    if (lateness != Lateness::fresh && !dice.chance(chance)) removed.insert(i);
   }
   program = without(program, removed);
 }
 
 }  // namespace
+
+void name_silent_writes(Program& program) {
+  for (const auto& [statement, lateness] : run_plain(program).silent_writes) {
+    std::string& op = program.statements[static_cast<size_t>(statement)].op;
+    op = late_name(op, lateness);
+  }
+}
 
 Program generate(uint64_t seed, Mode mode) {
   const MayLeak may_leak(true);  // it runs what it writes
@@ -415,7 +419,10 @@ Program generate(uint64_t seed, Mode mode) {
     program = Builder(seed, attempt, mode).build(may_raise);
     if (!goes_backward(program) && !dice.chance(0.02)) continue;
     if (!may_raise && !mend(program)) continue;
-    if (mode == Mode::wild) name_silent_writes(program, dice);
+    if (mode == Mode::wild) {
+      name_silent_writes(program);
+      thin_out_late_writes(program, dice);
+    }
     if (!run_plain(program).unfair) return program;
   }
   return program;

@@ -21,4 +21,7 @@ Outcome run_plain(const Program& program);
 // graph that is needed again. False if the program raises for another reason; it is then unchanged.
 bool mend(Program& program);
 
+// Gives silent writes the names they deserve (late_..., outside_...; see Statement). Statements that do not run keep theirs.
+void name_silent_writes(Program& program);
+
 }  // namespace retrace::random

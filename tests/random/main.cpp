@@ -9,11 +9,11 @@
 //   --verbose      print every seed before it runs
 //   --wild         also what users do behind LibTorch's back, and what wastes memory; compares peaks of memory too (wild.h)
 //       --no-peak --no-plain-peak --no-smallest --no-exact   one check less
+//       --slack BYTES  a peak so little above plain is not reported
 //       --no-late --outside-writes   without late_... statements; with outside_... ones
 //       --as-written   without running each program under every policy; --variant NAME: under one alone
-//       --blame        tell failures apart by the statements they need
+//       --shrink-all   shrink every failing program, and tell failures apart by the statements they need
 //   --failures N   print so many failures, shrunk; of wild programs so many kinds of failure
-//   --shrink-each N   of wild programs: shrink so many of each kind, and print the smallest
 // Ends with "N programs, M mismatches"; exit code 1 if M is not 0.
 #include <csignal>
 #include <cstdio>
@@ -45,8 +45,7 @@ struct Arguments {
   bool self_check = false;
   bool print_only = false;
   bool wild = false;
-  bool blame = false;
-  int64_t shrink_each = 1;
+  bool shrink_all = false;
   WildChecks checks;
 
   Mode mode() const { return wild ? Mode::wild : Mode::ordinary; }
@@ -72,7 +71,7 @@ int usage(const char* wrong) {
 bool parse_wild_flag(const std::string& word, Arguments& arguments) {
   WildChecks& checks = arguments.checks;
   const std::pair<const char*, bool*> on[] = {
-      {"--wild", &arguments.wild}, {"--blame", &arguments.blame}, {"--outside-writes", &checks.outside}};
+      {"--wild", &arguments.wild}, {"--shrink-all", &arguments.shrink_all}, {"--outside-writes", &checks.outside}};
   const std::pair<const char*, bool*> off[] = {{"--no-peak", &checks.peak},         {"--no-plain-peak", &checks.plain_peak},
                                                {"--no-smallest", &checks.smallest}, {"--no-exact", &checks.exact},
                                                {"--no-late", &checks.late},         {"--as-written", &checks.variants}};
@@ -110,8 +109,8 @@ bool parse(int argc, char** argv, Arguments& arguments, std::string& wrong) {
       arguments.count = static_cast<int64_t>(number);
     else if (word == "--failures")
       arguments.most_printed = static_cast<int64_t>(number);
-    else if (word == "--shrink-each")
-      arguments.shrink_each = std::max<int64_t>(1, static_cast<int64_t>(number));
+    else if (word == "--slack")
+      arguments.checks.slack_bytes = static_cast<int64_t>(number);
     else
       return false;
     arguments.print_only = arguments.print_only || word == "--program-seed";
@@ -197,8 +196,7 @@ int64_t run(const Arguments& arguments) {
   run.seed = arguments.seed;
   run.count = arguments.count;
   run.most_printed = arguments.most_printed;
-  run.shrunk_per_kind = arguments.shrink_each;
-  run.blame = arguments.blame;
+  run.shrink_all = arguments.shrink_all;
   run.current_seed = &current_seed;
   run.checks = arguments.checks;
   return run_wild(run);

@@ -106,6 +106,28 @@ std::vector<Operator> second_thread_operators();    // wild
 // Leaves are made from their statement alone, without LibTorch's random numbers.
 torch::Tensor make_leaf(const Statement& leaf);
 
+// Calls `visit` with the place of each element in memory, counted in elements from the first, in logical order. Plain
+// pointers: at 16,384 elements and without optimisation the tensor's own accessors take most of the time.
+template <class Visit>
+void for_each_offset(const torch::Tensor& t, Visit visit) {
+  const int64_t dims = t.dim();
+  const int64_t* sizes = t.sizes().data();
+  const int64_t* strides = t.strides().data();
+  const int64_t n = t.numel();
+  std::vector<int64_t> indices(static_cast<size_t>(dims) + 1, 0);
+  int64_t* index = indices.data();
+  int64_t offset = 0;
+  for (int64_t k = 0; k < n; ++k) {
+    visit(offset);
+    for (int64_t d = dims - 1; d >= 0; --d) {
+      offset += strides[d];
+      if (++index[d] < sizes[d]) break;
+      offset -= strides[d] * sizes[d];
+      index[d] = 0;
+    }
+  }
+}
+
 // What the families' proposals are written with.
 inline bool is_number(const torch::Tensor& t) { return t.is_floating_point() || t.is_complex(); }
 inline bool is_real(const torch::Tensor& t) { return t.is_floating_point(); }

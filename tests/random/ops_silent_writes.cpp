@@ -52,21 +52,17 @@ bool propose_blob(Chooser& chooser, Statement& s) {
 
 float element(double start, int64_t k) { return static_cast<float>(start + 0.03125 * static_cast<double>(k % 7)); }
 
-// In logical order, through whatever strides the tensor has.
-float* address_of(const Tensor& t, float* data, int64_t k) {
-  int64_t offset = 0;
-  for (int64_t d = t.dim(); d-- > 0; k /= t.size(d)) offset += k % t.size(d) * t.stride(d);
-  return data + offset;
-}
-
 void write_by_pointer(const Call& c) {
   const Tensor& t = c.in[0];
   auto* data = t.data_ptr<float>();
   const int64_t n = t.numel();
   const int64_t first = c.i(0) == kOneElement ? c.i(1) % n : 0;
   const int64_t step = c.i(0) == kAll ? 1 : c.i(0) == kEveryOther ? 2 : n;
-  const bool contiguous = t.is_contiguous();
-  for (int64_t k = first; k < n; k += step) *(contiguous ? data + k : address_of(t, data, k)) = element(c.r(0), k);
+  int64_t k = 0;
+  for_each_offset(t, [&](int64_t offset) {
+    if (k >= first && (k - first) % step == 0) data[offset] = element(c.r(0), k);
+    ++k;
+  });
 }
 
 // The vector is the data loader's own; the deleter only says that the tensor needs it no more.

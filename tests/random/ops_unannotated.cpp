@@ -22,13 +22,7 @@ struct Factor : torch::CustomClassHolder {
 
 void scale_by_pointer(const Tensor& x, float factor) {
   auto* data = x.data_ptr<float>();
-  std::vector<int64_t> index(static_cast<size_t>(x.dim()), 0);
-  for (int64_t k = 0; k < x.numel(); ++k) {
-    int64_t offset = 0;
-    for (size_t d = 0; d < index.size(); ++d) offset += index[d] * x.stride(static_cast<int64_t>(d));
-    data[offset] *= factor;
-    for (size_t d = index.size(); d-- > 0 && ++index[d] == x.size(static_cast<int64_t>(d));) index[d] = 0;
-  }
+  for_each_offset(x, [&](int64_t offset) { data[offset] *= factor; });
 }
 
 void scale_in_place(const Tensor& x) { scale_by_pointer(x, 0.5f); }

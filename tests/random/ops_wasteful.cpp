@@ -34,7 +34,9 @@ bool propose_dropped_grad(Chooser& chooser, Statement& s) {
          chooser.operand(s, [](const Tensor& t) { return t.requires_grad() && t.is_leaf(); });
 }
 
+// Seldom: each change ends LibTorch's threads and starts others.
 bool propose_threads(Chooser& chooser, Statement& s) {
+  if (!chooser.dice.chance(0.3)) return false;
   s.ints = {chooser.dice.between(1, 2)};
   return true;
 }

@@ -23,11 +23,13 @@ struct WildChecks {
   bool variants = true;    // beside the program as it is written
   bool late = true;        // programs may have late_... statements
   bool outside = false;    // and outside_... ones: a documented limit
+  int64_t slack_bytes = 0; // a peak so far above plain is not reported
   std::string only;        // one variant alone
 };
 
 enum class Fault { bits, raised, leaked, budget, peak_above_plain, peak_not_plain, refused, smallest, kFaults };
 const char* name(Fault fault);
+bool about_peaks(Fault fault);
 
 struct Finding {
   size_t variant = 0;  // index into variant_names()
@@ -53,7 +55,7 @@ struct WildTally {
 const std::vector<std::string>& variant_names();
 
 // The program as this variant runs it.
-Program as_variant(const Program& program, size_t variant);
+Program as_variant(const Program& program, size_t variant, const WildChecks& checks);
 
 // At most one finding of each kind per variant.
 std::vector<Finding> check_variant(const Program& program, size_t variant, const WildChecks& checks,
@@ -65,8 +67,6 @@ Program allowed_part(const Program& program, const WildChecks& checks);
 // Whether the program fails in the same way.
 bool has_finding(const Program& program, const Finding& finding, const WildChecks& checks);
 
-// Which kinds of wild statement the failure needs: it is gone if all of that kind are taken out. "ordinary statements" if it
-// is there without any.
-std::string blame(const Program& program, const Finding& finding, const WildChecks& checks);
+bool is_wild(const Statement& statement);  // only wild programs have it
 
 }  // namespace retrace::random

@@ -11,57 +11,70 @@ namespace retrace::random {
 
 namespace {
 
+constexpr int kMostTrials = 600;
+
 struct Failure {
   Program program;
   Finding finding;
 };
 
-// By what the failure is, where, and which statements it needs.
+// By what the failure is and, if programs are shrunk to know it, which statements it needs. Peaks also by variant; wrong
+// bits are wrong anywhere.
 using Kind = std::string;
 
 struct Kinds {
   std::map<Kind, int64_t> counts;
-  std::map<Kind, std::vector<Failure>> smallest;  // a few of each, before shrinking
+  std::map<Kind, Failure> smallest;
 };
 
 long long printable(int64_t n) { return static_cast<long long>(n); }
 
-Kind kind_of(const Program& program, const Finding& finding, const WildRun& run) {
-  const Kind kind = std::string(name(finding.fault)) + ", " + variant_names()[finding.variant];
-  return run.blame ? kind + ": " + blame(program, finding, run.checks) : kind;
-}
-
-void note(Kinds& kinds, const Program& program, const Finding& finding, const WildRun& run) {
-  const Kind kind = kind_of(program, finding, run);
-  ++kinds.counts[kind];
-  auto& failures = kinds.smallest[kind];
-  failures.push_back({program, finding});
-  std::stable_sort(failures.begin(), failures.end(), [](const Failure& a, const Failure& b) {
-    return a.program.statements.size() < b.program.statements.size();
-  });
-  if (failures.size() > static_cast<size_t>(run.shrunk_per_kind)) failures.pop_back();
-}
-
 Program shrunk(const Failure& failure, const WildChecks& checks) {
   return shrink(
-      failure.program, [&](const Program& p) { return has_finding(p, failure.finding, checks); }, 600);
+      failure.program, [&](const Program& p) { return has_finding(p, failure.finding, checks); }, kMostTrials);
 }
 
-void print_kind(const Kind& kind, int64_t count, const std::vector<Failure>& failures, const WildRun& run) {
-  Program best;
-  const Failure* of = nullptr;
-  for (const Failure& failure : failures) {
-    *run.current_seed = failure.program.seed;
-    Program small = shrunk(failure, run.checks);
-    if (of != nullptr && small.statements.size() >= best.statements.size()) continue;
-    best = std::move(small);
-    of = &failure;
+bool names_a_kind(const Statement& s) {
+  static const std::set<std::string> everywhere = {"leaf", "region", "step", "end", "loss", "backward", "no_grad", "enable_grad"};
+  return everywhere.count(s.op) == 0;
+}
+
+// The wild statements of a shrunk program; the others if it has none.
+std::string needed_statements(const Program& program) {
+  std::set<std::string> names;
+  const bool wild = std::any_of(program.statements.begin(), program.statements.end(), is_wild);
+  for (const Statement& s : program.statements) {
+    if (wild ? is_wild(s) : names_a_kind(s)) names.insert(s.op);
   }
-  std::printf("\n%lld x %s\nseed %llu: %s\n", printable(count), kind.c_str(),
-              static_cast<unsigned long long>(of->program.seed), of->finding.text.c_str());
-  std::printf("shrunk to: %s", to_text(as_variant(best, of->finding.variant)).c_str());
-  for (const Finding& f : check_variant(best, of->finding.variant, run.checks)) {
-    if (f.fault == of->finding.fault) std::printf("  %s\n", f.text.c_str());
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : " + ") + name;
+  return text;
+}
+
+Kind kind_of(const Failure& failure, const WildRun& run) {
+  Kind kind = name(failure.finding.fault);
+  if (about_peaks(failure.finding.fault)) kind += ", " + variant_names()[failure.finding.variant];
+  if (!run.shrink_all) return kind;
+  return kind + ": " + needed_statements(as_variant(failure.program, failure.finding.variant, run.checks));
+}
+
+void note(Kinds& kinds, Failure failure, const WildRun& run) {
+  if (run.shrink_all) failure.program = shrunk(failure, run.checks);
+  const Kind kind = kind_of(failure, run);
+  ++kinds.counts[kind];
+  const auto [known, is_new] = kinds.smallest.try_emplace(kind, failure);
+  if (!is_new && failure.program.statements.size() < known->second.program.statements.size()) known->second = failure;
+}
+
+void print_kind(const Kind& kind, int64_t count, const Failure& failure, const WildRun& run) {
+  *run.current_seed = failure.program.seed;
+  const Program small = run.shrink_all ? failure.program : shrunk(failure, run.checks);
+  const size_t variant = failure.finding.variant;
+  std::printf("\n%lld x %s\nseed %llu, %s, shrunk to: %s", printable(count), kind.c_str(),
+              static_cast<unsigned long long>(failure.program.seed), variant_names()[variant].c_str(),
+              to_text(as_variant(small, variant, run.checks)).c_str());
+  for (const Finding& f : check_variant(small, variant, run.checks)) {
+    if (f.fault == failure.finding.fault) std::printf("  %s\n", f.text.c_str());
   }
   std::fflush(stdout);
 }
@@ -71,9 +84,8 @@ void print_kinds(const Kinds& kinds, const WildRun& run) {
   for (const auto& [kind, count] : kinds.counts) order.emplace_back(-count, kind);
   std::sort(order.begin(), order.end());
   for (const auto& [count, kind] : order) std::printf("%7lld  %s\n", printable(-count), kind.c_str());
-  for (size_t k = 0; k < order.size() && k < static_cast<size_t>(run.most_printed); ++k) {
+  for (size_t k = 0; k < order.size() && k < static_cast<size_t>(run.most_printed); ++k)
     print_kind(order[k].second, -order[k].first, kinds.smallest.at(order[k].second), run);
-  }
 }
 
 void print_tally(const WildTally& tally) {
@@ -93,6 +105,11 @@ void print_tally(const WildTally& tally) {
   }
 }
 
+bool is_wanted(size_t variant, const WildChecks& checks) {
+  if (!checks.only.empty()) return variant_names()[variant] == checks.only;
+  return variant == 0 || checks.variants;
+}
+
 }  // namespace
 
 int64_t run_wild(const WildRun& run) {
@@ -102,16 +119,15 @@ int64_t run_wild(const WildRun& run) {
   for (int64_t k = 0; k < run.count; ++k) {
     *run.current_seed = run.seed + static_cast<uint64_t>(k);
     const Program program = allowed_part(generate(*run.current_seed, Mode::wild), run.checks);
-    bool found = false;
+    std::set<Fault> seen;
     for (size_t v = 0; v < variant_names().size(); ++v) {
-      const bool wanted = run.checks.only.empty() ? v == 0 || run.checks.variants : variant_names()[v] == run.checks.only;
-      if (!wanted) continue;
+      if (!is_wanted(v, run.checks)) continue;
       for (const Finding& finding : check_variant(program, v, run.checks, &tally)) {
-        note(kinds, program, finding, run);
-        found = true;
+        // One mistake shows under many policies.
+        if (seen.insert(finding.fault).second || !run.shrink_all) note(kinds, {program, finding}, run);
       }
     }
-    failed += found ? 1 : 0;
+    failed += seen.empty() ? 0 : 1;
   }
   print_kinds(kinds, run);
   print_tally(tally);

@@ -10,8 +10,7 @@ struct WildRun {
   uint64_t seed = 0;
   int64_t count = 100;
   int64_t most_printed = 3;      // kinds of failure that are shrunk and printed; 0 for none
-  int64_t shrunk_per_kind = 1;   // of these the smallest is printed
-  bool blame = false;            // kinds are told apart by the statements they need; slow if much fails
+  bool shrink_all = false;  // all failures, to tell kinds apart by the statements they need; slow if much fails
   volatile uint64_t* current_seed = nullptr;
   WildChecks checks;
 };
