@@ -195,18 +195,20 @@ void add_to_row(WildTally::Row& row, const Judged& judged, const Stats& before) 
 }
 
 // Not Retrace's fault: plain LibTorch computes something else itself if fresh memory is filled otherwise, or its own peak
-// moves. LibTorch also allocates some things once per process; a peak above plain must come twice.
+// moves (gradients that an earlier exception left in the engine's queue are freed). LibTorch also allocates some things
+// once per process; a wrong peak must come twice.
 void drop_unsteady(Judged& judged, const Program& program, size_t variant, const WildChecks& checks,
                    WildTally::Row* row) {
   if (judged.findings.empty()) return;
-  const bool unsteady = is_unsteady(program, judged.plain) ||
-                        run_plain(program).body_peak_bytes != judged.plain.body_peak_bytes;
+  const bool unsteady = is_unsteady(program, judged.plain);
+  const bool unsteady_peak = run_plain(program).body_peak_bytes != judged.plain.body_peak_bytes;
+  const std::vector<Finding> again = run_and_judge(program, variant, checks).findings;
   std::vector<Finding> kept;
-  const std::vector<Finding> again = unsteady ? std::vector<Finding>{} : run_and_judge(program, variant, checks).findings;
   for (Finding& f : judged.findings) {
     const bool repeats = std::any_of(again.begin(), again.end(), [&](const Finding& g) { return g.fault == f.fault; });
-    if (!repeats && !unsteady) f.text += " (not every time)";
-    if (!unsteady && (repeats || !about_peaks(f.fault))) kept.push_back(std::move(f));
+    if (unsteady || (about_peaks(f.fault) && (unsteady_peak || !repeats))) continue;
+    if (!repeats) f.text += " (not every time)";
+    kept.push_back(std::move(f));
   }
   if (row != nullptr && kept.size() < judged.findings.size()) ++row->unsteady;
   judged.findings = std::move(kept);
