@@ -165,7 +165,7 @@ void Builder::add_round(int64_t statements) {
   add_body(statements);
   close_down_to(in_step ? 1 : 0);
   if (!backward_inside) close_down_to(0);
-  if (!raised_) mode_ == Mode::wild && dice_.chance(0.5) ? add_wild_ending() : add_ending();
+  if (!raised_) mode_ == Mode::wild&& dice_.chance(0.5) ? add_wild_ending() : add_ending();
   close_down_to(0);
 }
 

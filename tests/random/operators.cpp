@@ -16,16 +16,16 @@ std::vector<Operator> joined(const std::vector<std::vector<Operator>>& families)
 }  // namespace
 
 const std::vector<Operator>& operator_table() {
-  static const std::vector<Operator> table = joined({pointwise_operators(), reduction_operators(), in_place_operators(),
-                                                     view_operators(), layout_operators(), network_operators(),
-                                                     random_operators(), creation_operators(),
-                                                     custom_function_operators(), autograd_operators()});
+  static const std::vector<Operator> table =
+      joined({pointwise_operators(), reduction_operators(), in_place_operators(), view_operators(), layout_operators(),
+              network_operators(), random_operators(), creation_operators(), custom_function_operators(),
+              autograd_operators()});
   return table;
 }
 
 const std::vector<Operator>& wild_table() {
-  static const std::vector<Operator> table = joined({silent_write_operators(), unannotated_operators(),
-                                                     wasteful_operators(), second_thread_operators()});
+  static const std::vector<Operator> table =
+      joined({silent_write_operators(), unannotated_operators(), wasteful_operators(), second_thread_operators()});
   return table;
 }
 

@@ -69,9 +69,9 @@ class Chooser {
 };
 
 enum class Effect {
-  pure,      // defines new values (views count)
-  writes,    // writes in[0], through whatever views it is
-  autograd,  // runs a backward pass or changes gradients
+  pure,             // defines new values (views count)
+  writes,           // writes in[0], through whatever views it is
+  autograd,         // runs a backward pass or changes gradients
   writes_silently,  // writes in[0] and moves no version counter
 };
 
@@ -84,7 +84,7 @@ struct Operator {
 };
 
 const std::vector<Operator>& operator_table();
-const std::vector<Operator>& wild_table();  // what only wild programs have
+const std::vector<Operator>& wild_table();             // what only wild programs have
 const Operator* find_operator(std::string_view name);  // null if unknown
 
 // The families the table is made of, one file each.
@@ -98,10 +98,10 @@ std::vector<Operator> random_operators();
 std::vector<Operator> creation_operators();
 std::vector<Operator> custom_function_operators();
 std::vector<Operator> autograd_operators();
-std::vector<Operator> silent_write_operators();     // wild
-std::vector<Operator> unannotated_operators();      // wild
-std::vector<Operator> wasteful_operators();         // wild
-std::vector<Operator> second_thread_operators();    // wild
+std::vector<Operator> silent_write_operators();   // wild
+std::vector<Operator> unannotated_operators();    // wild
+std::vector<Operator> wasteful_operators();       // wild
+std::vector<Operator> second_thread_operators();  // wild
 
 // Leaves are made from their statement alone, without LibTorch's random numbers.
 torch::Tensor make_leaf(const Statement& leaf);

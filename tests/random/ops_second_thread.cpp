@@ -16,8 +16,12 @@ enum ThreadInts : size_t { kWithSession, kDataSeed, kWidth, kPolicy };
 
 bool propose_thread(Chooser& chooser, Statement& s) {
   const int64_t policy = chooser.dice.below(kPolicyKinds);
-  s.ints = {chooser.dice.below(2), chooser.dice.below(1 << 16), chooser.dice.chance(0.5) ? 4 : 64, policy,
-            policy == kEvery ? chooser.dice.between(1, 3) : chooser.dice.below(1 << 16), chooser.dice.below(2)};
+  s.ints = {chooser.dice.below(2),
+            chooser.dice.below(1 << 16),
+            chooser.dice.chance(0.5) ? 4 : 64,
+            policy,
+            policy == kEvery ? chooser.dice.between(1, 3) : chooser.dice.below(1 << 16),
+            chooser.dice.below(2)};
   return true;
 }
 

@@ -83,7 +83,8 @@ const std::vector<Variant>& variants() {
       {"keep_all", [](const Program& p, Checks c) { return under(p, kKeepAll, c); }},
       {"recompute_all", [](const Program& p, Checks c) { return under(p, kRecomputeAll, c); }},
       {"every", [](const Program& p, Checks c) { return under(p, kEvery, c); }},
-      {"selective", [](const Program& p, Checks c) { return under(p, p.seed % 2 == 0 ? kSelective : kSelectiveDefault, c); }},
+      {"selective",
+       [](const Program& p, Checks c) { return under(p, p.seed % 2 == 0 ? kSelective : kSelectiveDefault, c); }},
       {"custom", [](const Program& p, Checks c) { return under(p, kCustom, c); }},
       {"budget", under_budget},
       {"100%", [](const Program& p, Checks c) { return whole_program(p, kBudgetOfFirstStep, 100, c); }},
@@ -106,76 +107,38 @@ std::string peaks_text(const char* relation, const Outcome& plain, const Outcome
   return "peak " + std::to_string(other.body_peak_bytes) + relation + std::to_string(plain.body_peak_bytes);
 }
 
-// Judges one run of a variant.
-class Judge {
- public:
-  Judge(const Program& program, size_t variant, const WildChecks& checks)
-      : program_(program), variant_(variant), checks_(checks) {}
-
-  // `exactly`: the peak must be the plain one.
-  void judge(const Outcome& plain, const Outcome& other, bool exactly) {
-    const Comparison result = compare(plain, other);
-    if (result.verdict == Verdict::different) {
-      const Fault fault = fault_of(plain, other, result);
-      const bool wanted = fault == Fault::refused ? checks_.smallest : checks_.exact;
-      if (wanted) add(fault, result.text);
-    }
-    refused |= result.verdict == Verdict::refused;
-    if (checks_.smallest && other.smallest_named > plain.body_peak_bytes) {
-      add(Fault::smallest, "a refusal named " + std::to_string(other.smallest_named) + ", above plain " +
-                               std::to_string(plain.body_peak_bytes));
-    }
-    if (!plain.thrown && !other.thrown) judge_peak(plain, other, exactly);
-  }
-
-  std::vector<Finding> findings;
-  bool refused = false;
-
- private:
-  void judge_peak(const Outcome& plain, const Outcome& other, bool exactly) {
-    const double excess = static_cast<double>(other.body_peak_bytes) / static_cast<double>(plain.body_peak_bytes) - 1;
-    if (checks_.peak && other.body_peak_bytes > plain.body_peak_bytes + checks_.slack_bytes)
-      add(Fault::peak_above_plain, peaks_text(" above plain ", plain, other), excess);
-    if (checks_.plain_peak && exactly && other.body_peak_bytes != plain.body_peak_bytes)
-      add(Fault::peak_not_plain, peaks_text(" instead of plain ", plain, other), excess);
-  }
-
-  void add(Fault fault, std::string text, double excess = 0) {
-    const bool known = std::any_of(findings.begin(), findings.end(), [&](const Finding& f) { return f.fault == fault; });
-    if (!known) findings.push_back({variant_, fault, std::move(text), excess});
-  }
-
-  const Program& program_;
-  size_t variant_;
-  const WildChecks& checks_;
-};
-
 // The same session three times: the first step is measured, the others follow its plan.
 constexpr int kSteps = 3;
 
 struct Judged {
-  std::vector<Finding> findings;
+  std::vector<Finding> findings;  // at most one of each fault
   bool refused = false;
   Outcome plain;
   Outcome last;
+
+  void add(Outcome other, size_t variant, const WildChecks& checks, bool exactly) {
+    for (Finding& f : findings_of(plain, other, checks, exactly)) {
+      const bool known =
+          std::any_of(findings.begin(), findings.end(), [&](const Finding& g) { return g.fault == f.fault; });
+      f.variant = variant;
+      if (!known) findings.push_back(std::move(f));
+    }
+    refused |= compare(plain, other).verdict == Verdict::refused;
+    last = std::move(other);
+  }
 };
 
 Judged run_and_judge(const Program& program, size_t variant, const WildChecks& checks) {
   Judged result;
   result.plain = run_plain(program);
-  Judge judge(program, variant, checks);
   if (result.plain.unfair) return result;
-  const bool hostile = detail::recompute_everything();
   if (is_percent(variant)) {
-    const std::vector<Outcome> outcomes = run_repeatedly(program, result.plain, kSteps);
-    for (size_t k = 0; k < outcomes.size(); ++k) judge.judge(result.plain, outcomes[k], k == 0);
-    result.last = outcomes.back();
+    std::vector<Outcome> outcomes = run_repeatedly(program, result.plain, kSteps);
+    for (size_t k = 0; k < outcomes.size(); ++k) result.add(std::move(outcomes[k]), variant, checks, k == 0);
   } else {
-    result.last = run_retrace(program, result.plain);
-    judge.judge(result.plain, result.last, variant == kUnderKeepAll && !hostile);
+    const bool exactly = variant == kUnderKeepAll && !detail::recompute_everything();
+    result.add(run_retrace(program, result.plain), variant, checks, exactly);
   }
-  result.findings = std::move(judge.findings);
-  result.refused = judge.refused;
   return result;
 }
 
@@ -225,12 +188,42 @@ Program without_kind(const Program& program, const std::function<bool(const Stat
 }  // namespace
 
 const char* name(Fault fault) {
-  constexpr const char* kNames[] = {"bits",           "raised",         "leaked",  "budget broken",
-                                    "peak above plain", "peak not plain", "refused", "smallest above plain"};
+  constexpr const char* kNames[] = {"bits",
+                                    "raised",
+                                    "leaked",
+                                    "budget broken",
+                                    "peak above plain",
+                                    "peak not plain",
+                                    "refused",
+                                    "smallest above plain"};
   return kNames[static_cast<size_t>(fault)];
 }
 
 bool about_peaks(Fault fault) { return fault == Fault::peak_above_plain || fault == Fault::peak_not_plain; }
+
+std::vector<Finding> findings_of(const Outcome& plain, const Outcome& other, const WildChecks& checks, bool exactly) {
+  std::vector<Finding> findings;
+  const auto add = [&](bool wanted, Fault fault, std::string text, double excess = 0) {
+    if (wanted) findings.push_back({0, fault, std::move(text), excess});
+  };
+  const Comparison result = compare(plain, other);
+  if (result.verdict == Verdict::different) {
+    const Fault fault = fault_of(plain, other, result);
+    add(fault == Fault::refused ? checks.smallest : checks.exact, fault, result.text);
+  }
+  if (other.smallest_named > plain.body_peak_bytes) {
+    add(checks.smallest, Fault::smallest,
+        "a refusal named " + std::to_string(other.smallest_named) + ", above plain " +
+            std::to_string(plain.body_peak_bytes));
+  }
+  if (plain.thrown || other.thrown) return findings;
+  const double excess = static_cast<double>(other.body_peak_bytes) / static_cast<double>(plain.body_peak_bytes) - 1;
+  if (other.body_peak_bytes > plain.body_peak_bytes + checks.slack_bytes)
+    add(checks.peak, Fault::peak_above_plain, peaks_text(" above plain ", plain, other), excess);
+  if (exactly && other.body_peak_bytes != plain.body_peak_bytes)
+    add(checks.plain_peak, Fault::peak_not_plain, peaks_text(" instead of plain ", plain, other), excess);
+  return findings;
+}
 
 const std::vector<std::string>& variant_names() {
   static const std::vector<std::string> names = [] {

@@ -16,15 +16,15 @@
 namespace retrace::random {
 
 struct WildChecks {
-  bool exact = true;       // everything observed is the same, bit for bit
-  bool peak = true;        // the peak is not above the plain run's
-  bool plain_peak = true;  // keep_all() and the first step of budget("100%") take the plain peak exactly
-  bool smallest = true;    // no refusal names more than the plain peak, and budget("100%") is never refused
-  bool variants = true;    // beside the program as it is written
-  bool late = true;        // programs may have late_... statements
-  bool outside = false;    // and outside_... ones: a documented limit
-  int64_t slack_bytes = 0; // a peak so far above plain is not reported
-  std::string only;        // one variant alone
+  bool exact = true;        // everything observed is the same, bit for bit
+  bool peak = true;         // the peak is not above the plain run's
+  bool plain_peak = true;   // keep_all() and the first step of budget("100%") take the plain peak exactly
+  bool smallest = true;     // no refusal names more than the plain peak, and budget("100%") is never refused
+  bool variants = true;     // beside the program as it is written
+  bool late = true;         // programs may have late_... statements
+  bool outside = false;     // and outside_... ones: a documented limit
+  int64_t slack_bytes = 0;  // a peak so far above plain is not reported
+  std::string only;         // one variant alone
 };
 
 enum class Fault { bits, raised, leaked, budget, peak_above_plain, peak_not_plain, refused, smallest, kFaults };
@@ -57,7 +57,10 @@ const std::vector<std::string>& variant_names();
 // The program as this variant runs it.
 Program as_variant(const Program& program, size_t variant, const WildChecks& checks);
 
-// At most one finding of each kind per variant.
+// What one run shows. `exactly`: its peak must be the plain one.
+std::vector<Finding> findings_of(const Outcome& plain, const Outcome& other, const WildChecks& checks, bool exactly);
+
+// At most one finding of each fault.
 std::vector<Finding> check_variant(const Program& program, size_t variant, const WildChecks& checks,
                                    WildTally* tally = nullptr);
 

@@ -35,7 +35,8 @@ Program shrunk(const Failure& failure, const WildChecks& checks) {
 }
 
 bool names_a_kind(const Statement& s) {
-  static const std::set<std::string> everywhere = {"leaf", "region", "step", "end", "loss", "backward", "no_grad", "enable_grad"};
+  static const std::set<std::string> everywhere = {"leaf", "region",   "step",    "end",
+                                                   "loss", "backward", "no_grad", "enable_grad"};
   return everywhere.count(s.op) == 0;
 }
 
