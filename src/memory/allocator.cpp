@@ -184,6 +184,11 @@ void install() {
   static_cast<void>(done);
 }
 
+bool is_owned(const c10::Storage& storage) {
+  const at::DataPtr& data = storage.data_ptr();
+  return data.get() == nullptr || data.get_deleter() == &free_block || data.get_deleter() == wrapped->raw_deleter();
+}
+
 void set_owner(const c10::Storage& storage, Owner owner) { move_owner(header_of(storage), std::nullopt, owner); }
 
 void change_owner(const c10::Storage& storage, Owner from, Owner to) { move_owner(header_of(storage), from, to); }

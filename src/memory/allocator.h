@@ -10,6 +10,10 @@ namespace retrace::memory {
 // Puts the counting allocator in front of LibTorch's. Idempotent; also runs when the library is loaded.
 void install();
 
+// Whether LibTorch allocated it, through us or before we were there. Other memory (from_blob, mapped files) may be refilled or
+// gone without notice.
+bool is_owned(const c10::Storage& storage);
+
 // Moves a live block to another owner. Memory LibTorch did not allocate through us has none: nothing happens.
 void set_owner(const c10::Storage& storage, Owner owner);
 std::optional<Owner> owner_of(const c10::Storage& storage);

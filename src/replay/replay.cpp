@@ -26,31 +26,6 @@
 namespace retrace {
 namespace {
 
-// The thread as the recorded operator found it: dispatch keys, autocast's type, grad mode. Recording is off in any case.
-class AsRecorded {
- public:
-  explicit AsRecorded(const Op& op)
-      : grad_mode_(op.grad_mode),
-        keys_before_(c10::impl::tls_local_dispatch_key_set()),
-        dtype_before_(compat::autocast_cpu_dtype()) {
-    auto keys = op.thread_keys;
-    keys.excluded_ = keys.excluded_.add(compat::kRecordKey);
-    c10::impl::_force_tls_local_dispatch_key_set(keys);
-    if (dtype_before_ != op.autocast_dtype) compat::set_autocast_cpu_dtype(op.autocast_dtype);
-  }
-  ~AsRecorded() {
-    c10::impl::_force_tls_local_dispatch_key_set(keys_before_);
-    compat::set_autocast_cpu_dtype(dtype_before_);
-  }
-  AsRecorded(const AsRecorded&) = delete;
-  AsRecorded& operator=(const AsRecorded&) = delete;
-
- private:
-  at::AutoGradMode grad_mode_;
-  c10::impl::LocalDispatchKeySet keys_before_;
-  at::ScalarType dtype_before_;
-};
-
 // What stands behind a tensor whose content nobody looks at.
 const c10::Storage& no_content() {
   static const auto* const storage =
@@ -303,7 +278,7 @@ double Replay::call(Op& op, std::vector<c10::IValue>& stack) {
       swap.emplace(op.generator);
     }
   }
-  const AsRecorded as_recorded(op);
+  const AsRecorded as_recorded(tape_.settings(op.settings));
   const auto start = std::chrono::steady_clock::now();
   op.handle.redispatchBoxed(op.keys, &stack);
   const auto spent = std::chrono::steady_clock::now() - start;
@@ -389,6 +364,13 @@ namespace {
 
 }  // namespace
 
+// The sample that was taken of every content serves for what is rebuilt, too.
+bool Tape::is_as_made(ValueId id, const c10::Storage& storage) const {
+  const Value& v = value(id);
+  const bool rebuilt = storage.unsafeGetStorageImpl() == v.rebuilt.unsafeGetStorageImpl();
+  return !rebuilt || !v.dense || v.scratch || lossy || is_as_marked(id, storage);
+}
+
 at::Tensor Tape::unpack(Handle& handle) {
   const Lock lock(*this);
   begin_event();
@@ -404,6 +386,8 @@ at::Tensor Tape::unpack(Handle& handle) {
     const Pause pause;
     if (fingerprint(tensor) != *handle.fingerprint()) report_mismatch(*this, handle, handles_);
     count(handle.account(), &Counters::values_verified);
+  } else if (!is_as_made(id, storage)) {
+    report_mismatch(*this, handle, handles_);
   }
   if (round != 0 && !handle.consumed_in(round)) {
     handle.consume(round);

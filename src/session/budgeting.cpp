@@ -125,10 +125,10 @@ Guide Budgeting::guide_for(Known& known) {
     prefer_online(known, *plan);
     known.plan = std::make_shared<const plan::Plan>(std::move(*plan));
     known.planned_start_bytes = start_bytes_;
-    known.stale = false;
+    known.stale = known.followed = false;
   }
   if (known.plan->strategy == kOnline) return {};
-  return {known.plan, known.prefix_hashes};
+  return {known.plan, known.prefix_hashes, !known.followed};
 }
 
 Guide Budgeting::find_guide(size_t index, uint64_t prefix_hash) {
@@ -203,6 +203,7 @@ void Budgeting::learn(Known& known, const Run& run, const Timeline& timeline, in
   }
   const bool online = known.plan && known.plan->strategy == kOnline && !run.plan() && run.most_wanted_bytes() == 0;
   const bool followed = run.plan() && run.plan() == known.plan && run.evictions() == 0;
+  known.followed |= run.plan() && run.plan() == known.plan;
   const bool as_predicted =
       online || (followed && measured_peak_bytes <= known.plan->peak_bytes &&
                  static_cast<double>(measured_peak_bytes) >= 0.995 * static_cast<double>(known.plan->peak_bytes));

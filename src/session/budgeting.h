@@ -42,6 +42,7 @@ class Budgeting {
     std::vector<double> step_seconds;  // of the latest steps, rebuilding excluded
     std::vector<double> shortcuts;     // by op, the shortest measured; 0: only estimated so far
     std::optional<Online> online;      // the latest step that had no plan and kept the budget
+    bool followed = false;             // the plan, to the end of a step
     bool stale = false;                // the plan: the next step needs another
     bool timed = false;                // by a step that did nothing but follow its plan
   };

@@ -18,7 +18,8 @@ namespace detail {
 
 class SessionState {
  public:
-  SessionState(Policy p, SessionOptions o) : policy(std::move(p)), options(o) {
+  SessionState(Policy p, SessionOptions o)
+      : policy(std::move(p)), options(o), known(std::make_shared<KnownSteps>(o.verify == Verify::first_step)) {
     if (const Budget* const budget = policy.rules().budget()) budgeting.emplace(*budget);
   }
 
@@ -31,6 +32,7 @@ class SessionState {
   std::thread::id thread;              // of the open step
   std::optional<Budgeting> budgeting;  // of a session under a budget
   std::optional<plan::Graph> graph;    // of the latest complete step
+  const std::shared_ptr<KnownSteps> known;
 };
 
 }  // namespace detail
@@ -69,8 +71,9 @@ Step::Step(std::shared_ptr<detail::SessionState> session) : session_(std::move(s
   }
   auto account = std::make_shared<Counters>();
   const auto verify = session_->options.verify;
-  const bool verifies =
-      detail::verify_everything() || verify == Verify::always || (verify == Verify::first_step && session_->steps == 0);
+  // A step inside another scope has no timeline by which it could be recognised.
+  const bool verifies = detail::verify_everything() || verify == Verify::always ||
+                        (verify == Verify::first_step && session_->steps == 0 && !open_scopes().empty());
   const bool overruled = detail::recompute_everything() && !session_->budgeting;
   auto step = std::make_shared<OpenStep>();
   if (open_scopes().empty()) step->timeline = std::make_shared<Timeline>();
@@ -80,7 +83,8 @@ Step::Step(std::shared_ptr<detail::SessionState> session) : session_(std::move(s
                         .session = true,
                         .account = account,
                         .timeline = step->timeline,
-                        .run = step->run});
+                        .run = step->run,
+                        .known = session_->known});
   if (step->run) step->governor.emplace(step->run.get());  // a step inside one under a budget is governed by that
   step->start = Clock::now();
   memory::begin_step_peak();
@@ -109,6 +113,7 @@ Step::~Step() {
   // Half a step would be taken for a whole one with less to do.
   if (!step->timeline || std::uncaught_exceptions() > step->exceptions) return;
   try {
+    session_->known->learn(step->timeline->prefix_hashes());
     session_->graph =
         step->run ? session_->budgeting->end_step(*step->run, *step->timeline, session_->account->read().replay_seconds)
                   : step->timeline->graph();

@@ -1,6 +1,7 @@
 // Every difference between LibTorch 1.13 and 2.14 that Retrace meets, in one place.
 #pragma once
 
+#include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/Allocator.h>
@@ -35,6 +36,11 @@ class SavedVariableHooks : public torch::autograd::SavedVariableHooks {
 inline at::ScalarType autocast_cpu_dtype() { return at::autocast::get_autocast_dtype(at::kCPU); }
 inline void set_autocast_cpu_dtype(at::ScalarType dtype) { at::autocast::set_autocast_dtype(at::kCPU, dtype); }
 
+inline void set_matmul_precision(int precision) {
+  constexpr const char* kNames[] = {"highest", "high", "medium"};
+  at::globalContext().setFloat32MatmulPrecision(kNames[precision]);
+}
+
 inline bool has_names(const at::Tensor&) { return false; }  // 2.14 has no named tensors
 
 #else
@@ -51,6 +57,10 @@ using torch::autograd::SavedVariableHooks;
 
 inline at::ScalarType autocast_cpu_dtype() { return at::autocast::get_autocast_cpu_dtype(); }
 inline void set_autocast_cpu_dtype(at::ScalarType dtype) { at::autocast::set_autocast_cpu_dtype(dtype); }
+
+inline void set_matmul_precision(int precision) {
+  at::globalContext().setFloat32MatmulPrecision(static_cast<at::Float32MatmulPrecision>(precision));
+}
 
 inline bool has_names(const at::Tensor& tensor) { return tensor.has_names(); }
 

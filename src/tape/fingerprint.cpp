@@ -96,15 +96,15 @@ uint64_t fingerprint(const c10::Storage& storage) {
 }
 
 uint64_t sample(const c10::Storage& storage) {
-  constexpr size_t kPieces = 16, kPieceBytes = 1024;
+  constexpr size_t kPieces = 64, kPieceBytes = 64;  // cache lines
   const auto* const bytes = static_cast<const char*>(storage.data_ptr().get());
   const size_t size = bytes ? storage.nbytes() : 0;
   if (size <= kPieces * kPieceBytes) return XXH3_64bits(bytes ? bytes : "", size);
-  uint64_t hash = 0;
+  char pieces[kPieces * kPieceBytes];
   for (size_t i = 0; i < kPieces; ++i) {
-    hash = XXH3_64bits_withSeed(bytes + (size - kPieceBytes) / (kPieces - 1) * i, kPieceBytes, hash);
+    std::memcpy(pieces + i * kPieceBytes, bytes + (size - kPieceBytes) * i / (kPieces - 1), kPieceBytes);
   }
-  return hash;
+  return XXH3_64bits(pieces, sizeof pieces);
 }
 
 }  // namespace retrace

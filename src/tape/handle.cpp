@@ -63,8 +63,7 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
     tensor_ = without_history(tensor);
     return;
   }
-  const ValueId id = tape.value_of(tensor);
-  tape.touch(id, tensor.storage());
+  const ValueId id = tape.look_at(tensor);
   const Value& v = tape.value(id);
   if (!scope.may_drop || tape.is_root(v) || v.unwritten) {
     tensor_ = without_history(tensor);
@@ -78,8 +77,9 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
     return;
   }
   geometry_ = Geometry::of(tensor);
-  const bool exact = !tape.run || !tape.run->is_lossy();
-  if (scope.verify && exact && !v.scratch && (!v.keep || tape.run)) fingerprint_ = retrace::fingerprint(tensor);
+  const bool exact = !tape.lossy;
+  if ((scope.verify || tape.verifies()) && exact && !v.scratch && (!v.keep || tape.run))
+    fingerprint_ = retrace::fingerprint(tensor);
   if (tape.timeline) {
     timeline_id_ = tape.timeline->saved(tape, id);
     if (tape.run && !tape.run->follows_plan()) look_for_encoding(tape, id, tensor.storage());

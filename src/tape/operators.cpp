@@ -2,6 +2,7 @@
 
 #include <ATen/core/enum_tag.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -59,9 +60,17 @@ void read_schema(const c10::FunctionSchema& schema, OpTraits& traits) {
   }
   traits.overwrites = any_write && only_out;
   traits.only_writes = any_write;
+  traits.view = !any_write && !schema.returns().empty() &&
+                std::all_of(schema.returns().begin(), schema.returns().end(),
+                            [](const c10::Argument& r) { return r.alias_info() != nullptr; });
   for (const c10::Argument& result : schema.returns()) {
     traits.only_writes &= result.alias_info() && result.alias_info()->isWrite();
   }
+}
+
+bool annotates(const c10::FunctionSchema& schema) {
+  return std::any_of(schema.arguments().begin(), schema.arguments().end(),
+                     [](const c10::Argument& argument) { return argument.alias_info() != nullptr; });
 }
 
 std::unique_ptr<OpTraits> describe(const c10::OperatorHandle& op) {
@@ -76,6 +85,8 @@ std::unique_ptr<OpTraits> describe(const c10::OperatorHandle& op) {
   traits->shape_only = kShapeOnly.count(name) > 0;
   traits->uninitialised = kUninitialised.count(name) > 0;
   traits->opaque = kOpaque.count(name) > 0;
+  traits->collective = name.rfind("c10d::", 0) == 0 || name.rfind("_c10d_functional::", 0) == 0;
+  traits->silent_about_writes = name.rfind("aten::", 0) != 0 && !annotates(schema);
   traits->batch_norm = name == "aten::native_batch_norm";
   if (const auto scratch = kScratchOutputs.find(name); scratch != kScratchOutputs.end()) {
     traits->scratch_output = scratch->second;

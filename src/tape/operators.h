@@ -3,6 +3,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,10 @@ struct OpTraits {
   bool batch_norm = false;     // see replay/shortcut.h
   int scratch_output = -1;     // a result whose bytes are its own affair: the same for its backward, not bit for bit
   bool opaque = false;         // rearranges storages: nothing it touches is rebuilt
+  bool view = false;           // only makes views: looks at no content
+  bool collective = false;     // c10d: writes every tensor it is given, at any time until somebody has waited for it
+  bool silent_about_writes = false;  // not LibTorch's own, and annotates no argument: who knows what it writes
+  mutable std::atomic<uint64_t> found_writing{0};  // bits by argument: it did, and had not said so
 };
 
 // Cached for the life of the process.

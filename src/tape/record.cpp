@@ -12,7 +12,6 @@
 #include "replay/shortcut.h"
 #include "session/testing.h"
 #include "tape/compat.h"
-#include "tape/fingerprint.h"
 #include "tape/generator.h"
 #include "tape/run.h"
 #include "tape/scope.h"
@@ -36,9 +35,17 @@ bool is_plain(const c10::IValue& v) {
           }));
 }
 
-bool owned(const c10::Storage& storage) {
-  const at::DataPtr& data = storage.data_ptr();
-  return data.get() == nullptr || data.get_context() != nullptr;
+// The tensors inside an argument that is neither a tensor nor a list of them: a list of lists, a tuple, a dictionary.
+void find_tensors(const c10::IValue& v, std::vector<at::Tensor>& found) {
+  if (v.isTensor()) {
+    found.push_back(v.toTensor());
+  } else if (v.isList()) {
+    for (const c10::IValue& e : v.toListRef()) find_tensors(e, found);
+  } else if (v.isTuple()) {
+    for (const c10::IValue& e : v.toTupleRef().elements()) find_tensors(e, found);
+  } else if (v.isGenericDict()) {
+    for (const auto& entry : v.toGenericDict()) find_tensors(entry.value(), found);
+  }
 }
 
 // One operator on its way through the recorder.
@@ -73,20 +80,32 @@ class Recording {
     const Tape::Lock lock(tape_);
     tape_.begin_event();
     for (size_t i = 0; i < arguments_; ++i) read_argument(i);
+    if (may_write_anything()) suspect_all();
     for (const size_t i : written_) prepare_write(op_->args[i], seen_[i]);
     if (tape_.timeline) tape_.timeline->op_begins(tape_);
     if (replayable_) {
-      op_->thread_keys = c10::impl::tls_local_dispatch_key_set();
-      op_->autocast_dtype = compat::autocast_cpu_dtype();
-      op_->grad_mode = at::GradMode::is_enabled();
+      op_->settings = tape_.note_settings();
       snapshot_generator();
     }
+  }
+
+  // A collective writes what it is given, and may go on with it after it has returned. What else is not LibTorch's own, cannot
+  // be run again and does not say what it writes, may have written anything.
+  bool may_write_anything() const {
+    return tape_.may_forget && (traits_.collective || (!repeatable_ && traits_.silent_about_writes));
+  }
+
+  void suspect_all() {
+    repeatable_ = replayable_ = false;
+    written_.clear();
+    for (size_t i = 0; i < op_->args.size(); ++i) written_.push_back(i);
   }
 
   const c10::IValue& argument(size_t i) const { return (*stack_)[stack_->size() - arguments_ + i]; }
 
   bool writes(size_t i) const {
-    if (traits_.writes[i]) return true;
+    if (traits_.writes[i] || (i < 64 && (traits_.found_writing.load(std::memory_order_relaxed) >> i & 1) != 0))
+      return true;
     const auto& silent = traits_.silent_writes;
     if (std::find(silent.begin(), silent.end(), static_cast<int>(i)) == silent.end()) return false;
     return traits_.silent_when < 0 || argument(static_cast<size_t>(traits_.silent_when)).toBool();
@@ -112,6 +131,9 @@ class Recording {
       op_->stack.back() = v.isList() && v.use_count() > 1 ? v.deepcopy() : v;
     } else {
       repeatable_ = replayable_ = false;
+      std::vector<at::Tensor> inside;
+      if (traits_.collective || traits_.silent_about_writes) find_tensors(v, inside);
+      for (const at::Tensor& tensor : inside) read_tensor(tensor, i, 0);
     }
   }
 
@@ -130,17 +152,16 @@ class Recording {
       return;
     }
     TensorArg arg;
-    arg.value = tape_.value_of(tensor);
+    arg.shape_only = traits_.shape_only && i == 0;
+    const bool looks = !arg.shape_only && !traits_.view && !(written && traits_.overwrites);
+    arg.value = looks ? tape_.look_at(tensor) : tape_.value_of(tensor);
     arg.slot = static_cast<int32_t>(i);
     arg.element = element;
-    arg.shape_only = traits_.shape_only && i == 0;
     arg.geometry = Geometry::of(tensor);
     tape_.used(arg.value);
     if (written) written_.push_back(op_->args.size());
-    if (!arg.shape_only) tape_.touch(arg.value, tensor.storage());
-    // Memory LibTorch does not own (from_blob) may be gone or refilled when the operator has read it.
-    if (!arg.shape_only && !owned(tensor.storage())) repeatable_ = replayable_ = false;
     const Value& v = tape_.value(arg.value);
+    if (looks && v.fleeting) repeatable_ = replayable_ = false;
     if (v.unwritten && !arg.shape_only && !(written && traits_.overwrites)) {
       tape_.make_root(arg.value);  // somebody wrote it with a pointer
       tape_.value(arg.value).unwritten = false;
@@ -181,6 +202,7 @@ class Recording {
     returned_tensors(returns);
     {
       const Tape::Lock lock(tape_);
+      find_silent_writes();
       if (tape_.timeline) tape_.timeline->op_ran();
       find_fresh();
       note_counters();
@@ -207,6 +229,20 @@ class Recording {
     track_cuts();
     op_->account = scope_->account;
     tape_.append(std::move(op_));
+  }
+
+  // An operator from elsewhere that wrote an argument and had not said so. It cannot be run again this time, since what was
+  // there before is gone; from now on it counts as one that writes in place.
+  void find_silent_writes() {
+    if (!traits_.silent_about_writes || !tape_.may_forget) return;
+    for (size_t i = 0; i < op_->args.size(); ++i) {
+      const TensorArg& arg = op_->args[i];
+      if (arg.shape_only || std::find(written_.begin(), written_.end(), i) != written_.end()) continue;
+      if (tape_.is_as_marked(arg.value, seen_[i].storage())) continue;
+      repeatable_ = replayable_ = false;
+      written_.push_back(i);
+      if (arg.slot < 64) traits_.found_writing.fetch_or(uint64_t{1} << arg.slot, std::memory_order_relaxed);
+    }
   }
 
   void returned_tensors(size_t returns) {
@@ -281,10 +317,8 @@ class Recording {
       choose(v, keep);
       tape_.value(v).scratch = static_cast<int>(i) == traits_.scratch_output;
       tape_.value(v).unwritten = traits_.uninitialised && outputs_[i].numel() > 0;
-      if (replayable_ && !traits_.uninitialised && reads_nothing()) {
-        tape_.value(v).untouched = true;
-        tape_.value(v).made_as = fingerprint(outputs_[i].storage());
-      }
+      // What a factory made is often written element by element: then a sample would not do.
+      if (!tape_.value(v).unwritten) mark(v, outputs_[i], reads_nothing());
       op_->fresh.push_back({static_cast<int32_t>(i), v});
     }
     for (auto& [before, copy] : copies_) tape_.hold_copy(before, std::move(copy));
@@ -295,17 +329,32 @@ class Recording {
       });
       arg.becomes = same == written_.end() ? overwrite(arg, seen_[i], id) : op_->args[*same].becomes;
       choose(arg.becomes, keep);
+      if (!traits_.collective) mark(arg.becomes, seen_[i], false);
     }
   }
 
-  // Is this the operator the plan expects here?
+  void mark(ValueId id, const at::Tensor& tensor, bool whole) {
+    if (!tape_.may_forget) return;
+    tape_.mark(id, tensor.storage(), whole || tape_.verifies());
+    tape_.value(id).dense =
+        tensor.is_non_overlapping_and_dense() && tensor.nbytes() == tensor.storage().nbytes() && !tensor.is_neg();
+  }
+
+  // Is this the operator the plan expects here? Is it one we have met before?
   void meet_plan() {
-    if (!tape_.timeline) return;
-    std::vector<int64_t> bytes;
-    for (const size_t i : fresh_) bytes.push_back(static_cast<int64_t>(outputs_[i].storage().nbytes()));
-    const size_t index = tape_.timeline->prefix_hashes().size();
-    const uint64_t hash = tape_.timeline->add_hash(*op_, bytes);
-    if (tape_.run) tape_.run->meets_op(index, hash);
+    bool is_new = false;
+    if (tape_.timeline) {
+      std::vector<int64_t> bytes;
+      for (const size_t i : fresh_) bytes.push_back(static_cast<int64_t>(outputs_[i].storage().nbytes()));
+      const size_t index = tape_.timeline->prefix_hashes().size();
+      const uint64_t hash = tape_.timeline->add_hash(*op_, bytes);
+      tape_.begin_places(hash);
+      if (tape_.run) tape_.run->meets_op(index, hash);
+      is_new = tape_.known && tape_.known->verifies() &&
+               (tape_.known->is_new(hash) || (tape_.run && tape_.run->plan_is_new()));
+    }
+    tape_.lossy |= tape_.run && tape_.run->is_lossy();
+    tape_.set_verifies(scope_->verify || is_new);
   }
 
   void choose(ValueId id, bool keep) {

@@ -19,6 +19,7 @@ namespace retrace {
 struct Guide {
   std::shared_ptr<const plan::Plan> plan;  // null: none
   std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
+  bool is_new = false;  // no step has followed it to its end
 };
 
 class Run final : public memory::Governor {
@@ -37,6 +38,7 @@ class Run final : public memory::Governor {
   plan::Choice choice(ValueId value) const;
   const std::shared_ptr<const plan::Plan>& plan() const { return guide_.plan; }
   bool allows_bfloat16() const { return allows_bfloat16_; }
+  bool plan_is_new() const { return guide_.plan && guide_.is_new; }
   bool is_lossy() const { return guide_.plan && guide_.plan->lossy_values > 0; }  // nothing to compare then
   bool diverged() const { return diverged_; }  // from the plan it began with, and no other fitted
 

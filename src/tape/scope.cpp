@@ -64,9 +64,16 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options) {
       new Scope{tape, options.policy, may_drop, options.verify, account, std::move(cuts), segments});
   {
     const Tape::Lock lock(*tape);
+    tape->may_forget |= may_drop;
+    if (outermost) {
+      const bool is_new = options.known && options.known->verifies() &&
+                          (options.known->is_empty() || (options.run && options.run->plan_is_new()));
+      tape->set_verifies(options.verify || is_new);
+    }
     if (outermost) {
       tape->timeline = options.timeline;
       tape->run = options.run;
+      tape->known = options.known;
       if (options.run) options.run->attach(*tape);
     }
     if (std::find(tape->accounts.begin(), tape->accounts.end(), account) == tape->accounts.end()) {

@@ -35,6 +35,7 @@ struct ScopeOptions {
   // Of the outermost scope only.
   std::shared_ptr<Timeline> timeline = nullptr;
   std::shared_ptr<Run> run = nullptr;
+  std::shared_ptr<KnownSteps> known = nullptr;  // if what is new is to be verified
 };
 
 // Begins a scope on this thread.

@@ -86,7 +86,7 @@ void Tape::handles_follow(const Written& written) {
       timeline->dropped(*this, handle->timeline_id());
       handle->set_timeline_id(timeline->saved(*this, written.after));
     }
-    const bool keeps = value(written.after).keep || (run && !run->follows_plan());
+    const bool keeps = value(written.after).keep || is_root(value(written.after)) || (run && !run->follows_plan());
     if (const c10::Storage living = keeps ? living_storage(written.after) : c10::Storage()) hold(written.after, living);
   }
 }
@@ -135,6 +135,7 @@ ValueId Tape::value_of(const at::Tensor& tensor) {
   if (record.current == kNone) {
     const ValueId v = add_value(id, kNone, storage_bytes(tensor));
     value(v).foreign = true;
+    value(v).fleeting = !memory::is_owned(tensor.storage());
     if (tags_weights_ && tensor.requires_grad() && tensor.is_leaf()) memory::watch_leaf(tensor);
     return v;
   }
@@ -198,9 +199,68 @@ void Tape::make_root(ValueId id) {
   if (timeline) timeline->became_root(id);
 }
 
-void Tape::touch(ValueId id, const c10::Storage& storage) {
+void Tape::mark(ValueId id, const c10::Storage& storage, bool whole) {
   Value& v = value(id);
-  if (std::exchange(v.untouched, false) && fingerprint(storage) != v.made_as) make_root(id);
+  v.mark = whole ? fingerprint(storage) : sample(storage);
+  v.marked = true;
+  v.marked_whole = whole;
+}
+
+bool Tape::is_as_marked(ValueId id, const c10::Storage& storage) const {
+  const Value& v = value(id);
+  return !v.marked || v.mark == (v.marked_whole ? fingerprint(storage) : sample(storage));
+}
+
+void Tape::begin_places(uint64_t prefix_hash) { place_ = prefix_hash; }
+
+ValueId Tape::look_at(const at::Tensor& tensor) {
+  const ValueId id = value_of(tensor);
+  if (!may_forget) return id;
+  Value& v = value(id);
+  ++place_;
+  if (v.first_look == 0) {
+    v.first_look = place_;
+    v.fleeting |= known && known->is_fleeting(place_);
+  }
+  if (!v.marked) {  // written by something that may still have been at it
+    mark(id, tensor.storage(), verifies_);
+    return id;
+  }
+  const bool as_marked = is_as_marked(id, tensor.storage());
+  if (!as_marked && known) known->add_written(place_);
+  if (!as_marked || (known && known->is_written(place_))) return found_written(id, tensor);
+  if (v.marked_whole && !verifies_) mark(id, tensor.storage(), false);  // what a factory made, seen for the first time
+  return id;
+}
+
+// If nobody has read the content that its operator left, the value itself is without a recipe. Else there is one more value.
+ValueId Tape::found_written(ValueId id, const at::Tensor& tensor) {
+  const bool seen = value(id).consumed || value(id).handles > 0;
+  if (!seen) {
+    make_root(id);
+    value(id).unwritten = false;
+    mark(id, tensor.storage(), verifies_);
+    return id;
+  }
+  if (known && is_root(value(id))) known->add_fleeting(value(id).first_look);
+  if (!value(id).held_copy) lose(id);
+  const StorageId its = value(id).storage;
+  const ValueId after = add_value(its, kNone, value(id).bytes);
+  value(after).foreign = value(id).foreign;
+  value(after).dtype = value(id).dtype;
+  mark(after, tensor.storage(), verifies_);
+  if (value(id).handles > 0) {
+    hold(after, tensor.storage());
+    handles_follow({its, id, after});
+  }
+  if (timeline && value(id).holders > 0) keepers_follow({its, id, after});
+  return after;
+}
+
+int32_t Tape::note_settings() {
+  const Settings now = Settings::now();
+  if (settings_.empty() || !(settings_.back() == now)) settings_.push_back(now);
+  return static_cast<int32_t>(settings_.size() - 1);
 }
 
 void Tape::hold(ValueId id, const c10::Storage& storage) {
@@ -209,7 +269,7 @@ void Tape::hold(ValueId id, const c10::Storage& storage) {
   becomes_source<Alive>(*this, id);
   becomes_source<Pending>(*this, id);
   v.held = storage;
-  v.held_sample = sample(storage);
+  if (!v.marked) mark(id, storage, false);
   add_holder(id, storage);
 }
 
@@ -451,9 +511,10 @@ c10::Storage Tape::content(ValueId id, const Op* wanted_by) {
   const Value& v = value(id);
   if (v.rebuilt) return v.rebuilt;
   if (v.held && v.held.unsafeGetStorageImpl() != storage(v.storage).pin._unsafe_get_target()) return v.held;
+  // Somebody who unpacks gets what the tensor has become, as from plain autograd; an operator needs what it read.
   c10::Storage living = living_storage(id);
-  if (!v.held && (living || !is_root(v) || v.encoded)) return living;
-  if (living && sample(v.held) == v.held_sample) return living;
+  if (living && wanted_by && !is_as_marked(id, living)) living = c10::Storage();
+  if (living || (!v.held && (!is_root(v) || v.encoded))) return living;
   throw UsageError("[backward] op '" + (wanted_by ? wanted_by->name() : std::string("?")) +
                    "': a tensor it read was changed after forward (an in-place operator, an optimizer's step, a "
                    "pointer), so its result cannot be rebuilt. Change such tensors after backward, or change a clone.");

@@ -24,7 +24,9 @@
 #include "plan/demand.h"
 #include "tape/counters.h"
 #include "tape/geometry.h"
+#include "tape/known_steps.h"
 #include "tape/operators.h"
+#include "tape/settings.h"
 
 namespace retrace {
 
@@ -65,10 +67,8 @@ struct Op {
 
   c10::OperatorHandle handle;
   const OpTraits* traits;
-  c10::DispatchKeySet keys;  // what the dispatcher was to go on with
-  c10::impl::LocalDispatchKeySet thread_keys{c10::impl::PODLocalDispatchKeySet{}};
-  at::ScalarType autocast_dtype = at::kFloat;
-  bool grad_mode = false;          // some kernels look: oneDNN's LSTM makes its workspace only if it is on
+  c10::DispatchKeySet keys;        // what the dispatcher was to go on with
+  int32_t settings = kNone;        // the tape's, as it found them
   std::vector<c10::IValue> stack;  // arguments, tensors blanked
   std::vector<TensorArg> args;
   std::vector<ListArg> lists;
@@ -102,12 +102,17 @@ struct Value {
   bool segment_start = false;  // a rebuild in segments stopped here
   bool scratch = false;        // not the same bit for bit when rebuilt, and need not be
   bool unwritten = false;      // part of it is memory that no recorded operator has written
-  bool untouched = false;      // a factory (zeros, full, arange, ...) made it and nobody has looked at it since;
-  uint64_t made_as = 0;        // a fingerprint then tells whether somebody wrote it with a pointer meanwhile
   int64_t written_begin = 0, written_end = 0;  // the part that was, while `unwritten`
 
-  c10::Storage held;         // strong while alive: roots, kept values, cut vertices
-  uint64_t held_sample = 0;  // of its content when it was taken, to notice changes that LibTorch does not count
+  // Its content as its operator left it, or as it was first seen: to notice writes that LibTorch does not count.
+  bool marked = false;
+  bool marked_whole = false;  // all of its bytes, not a sample
+  bool dense = false;         // an operator wrote every byte of its storage
+  bool fleeting = false;      // may be written without notice: what reads it is not run again
+  uint64_t mark = 0;
+  uint64_t first_look = 0;  // a place, see KnownSteps
+
+  c10::Storage held;                            // strong while alive: roots, kept values, cut vertices
   std::shared_ptr<const EncodedValue> encoded;  // instead of `held`
   c10::Storage rebuilt;                         // strong while pending
   int64_t last_used = 0;                        // by the tape's clock
@@ -167,8 +172,20 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void alias(const c10::Storage& storage, const c10::VariableVersion& version, ValueId value);
 
   void make_root(ValueId value);  // its recipe can no longer be trusted
-  // Somebody looks at it for the first time. What a factory made and a pointer has changed since is a root.
-  void touch(ValueId value, const c10::Storage& storage);
+
+  // A recipe is trusted only while the content is what its operator left there. So content is marked when it is made, and
+  // whoever is about to read or save a tensor looks: what a pointer wrote meanwhile is a value without a recipe.
+  ValueId look_at(const at::Tensor& tensor);
+  void mark(ValueId value, const c10::Storage& storage, bool whole);
+  bool is_as_marked(ValueId value, const c10::Storage& storage) const;
+  bool is_as_made(ValueId value, const c10::Storage& storage) const;
+  bool verifies() const { return verifies_; }  // this part of the step is new, or follows a new plan
+  void set_verifies(bool on) { verifies_ = on; }
+  void begin_places(uint64_t prefix_hash);  // those that follow an operator
+
+  int32_t note_settings();  // as they are now; a position in settings()
+  const Settings& settings(int32_t position) const { return settings_[static_cast<size_t>(position)]; }
+
   void hold(ValueId value, const c10::Storage& storage);
   void hold_copy(ValueId value, c10::Storage copy);
   void let_go(ValueId value);
@@ -229,6 +246,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
   std::shared_ptr<Timeline> timeline;  // of a session's step, else null
   std::shared_ptr<Run> run;            // of a step under a budget, else null
+  std::shared_ptr<KnownSteps> known;   // of a session, else null
+  bool may_forget = false;             // some scope's policy may: content is watched
+  bool lossy = false;                  // a plan that held something in fewer bits was followed: nothing to compare
 
   // For plan/demand.h.
   demand::Work& work(Alive) { return alive_work_; }
@@ -245,6 +265,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   };
 
   StorageId storage_of(const at::Tensor& tensor);
+  ValueId found_written(ValueId value, const at::Tensor& tensor);
   void handles_follow(const Written& written);
   void keepers_follow(const Written& written);
   ValueId add_value(StorageId storage, OpId producer, int64_t bytes);
@@ -276,6 +297,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
   size_t surviving_ops_ = 0;      // of the last collect(), so that collecting stays cheap
   bool dirty_ = false;            // a backward let go of values while recording is open
   bool closed_ = false;
+  bool verifies_ = false;
+  uint64_t place_ = 0;
+  std::vector<Settings> settings_;
   const bool tags_weights_;
   demand::Work alive_work_, pending_work_;
   uint32_t replays_ = 0;

@@ -1,0 +1,45 @@
+// What a session has learnt from its steps: which ways they can begin, and where content was written without LibTorch
+// knowing. Steps are recognised by the hash of all operators up to a point (Timeline::prefix_hashes).
+#pragma once
+
+#include <cstdint>
+#include <unordered_set>
+#include <vector>
+
+namespace retrace {
+
+// A session has one step open at a time, and that is who uses this, under its tape's lock.
+class KnownSteps {
+ public:
+  explicit KnownSteps(bool verifies) : verifies_(verifies) {}
+
+  bool verifies() const { return verifies_; }  // what is new
+  bool is_empty() const { return steps_ == 0; }
+  // No step that has ended began like this.
+  bool is_new(uint64_t prefix_hash) const { return steps_ < kMostSteps && prefixes_.count(prefix_hash) == 0; }
+
+  void learn(const std::vector<uint64_t>& prefix_hashes) {
+    if (prefix_hashes.empty() || !is_new(prefix_hashes.back())) return;
+    prefixes_.insert(prefix_hashes.begin(), prefix_hashes.end());
+    ++steps_;
+  }
+
+  // A place is one look at one tensor. There, content had been written through a pointer since the look before.
+  bool is_written(uint64_t place) const { return written_.count(place) > 0; }
+  void add_written(uint64_t place) { written_.insert(place); }
+
+  // What is seen there for the first time will be written through a pointer after it was read, so what is made of it cannot
+  // be made again.
+  bool is_fleeting(uint64_t place) const { return fleeting_.count(place) > 0; }
+  void add_fleeting(uint64_t place) { fleeting_.insert(place); }
+
+ private:
+  // A program whose shapes never repeat has only new steps: after so many, verifying each would only cost time.
+  static constexpr int kMostSteps = 64;
+
+  const bool verifies_;
+  std::unordered_set<uint64_t> prefixes_, written_, fleeting_;
+  int steps_ = 0;
+};
+
+}  // namespace retrace
