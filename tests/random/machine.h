@@ -26,6 +26,7 @@ class Scopes {
   virtual void backward_ended() {}
   // On a thread other than the program's: in a step of a session of its own.
   virtual void step_on_thread(const Statement& scope, const std::function<void()>& body) = 0;
+  virtual void worked_on_thread() {}
   virtual void begin_run();            // peaks are of one run
   virtual int64_t peak_bytes() const;  // the most live at once since begin_run()
 };

@@ -109,6 +109,9 @@ class RetraceScopes : public Scopes {
     body();
   }
 
+  // A budget governs the thread of its step: what another thread takes meanwhile is counted but cannot be let go of.
+  void worked_on_thread() override { held_bytes_ = 0; }
+
   void begin_run() override {
     memory::reset_peak();
     peak_bytes_ = 0;

@@ -49,7 +49,7 @@ std::string needed_statements(const Program& program) {
   }
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : " + ") + name;
-  return text;
+  return text.empty() ? "nothing else" : text;
 }
 
 Kind kind_of(const Failure& failure, const WildRun& run) {
