@@ -25,10 +25,19 @@ struct NotSupported : Error {
   using Error::Error;
 };
 
-// No plan fits the budget.
+// No plan fits the budget. What fills the smallest one that would do, at its fullest moment; the four sum up to it.
 struct InfeasibleBudget : Error {
+  struct Needs {
+    int64_t weight_bytes = 0;
+    int64_t gradient_bytes = 0;
+    int64_t before_bytes = 0;  // what else was live before the step: optimizer state, data
+    int64_t step_bytes = 0;    // what the step itself needs on top
+  };
   InfeasibleBudget(const std::string& what, int64_t smallest) : Error(what), smallest_bytes(smallest) {}
-  int64_t smallest_bytes;  // the smallest budget that would do
+  InfeasibleBudget(const std::string& what, int64_t smallest, const Needs& filled)
+      : Error(what), smallest_bytes(smallest), needs(filled) {}
+  int64_t smallest_bytes;  // the smallest budget that would do, as far as the step has shown
+  Needs needs;
 };
 
 // Retrace's own bug, or an operator that does not compute the same thing twice: a rebuilt value differs.

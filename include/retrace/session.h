@@ -31,20 +31,38 @@ namespace detail {
 class SessionState;
 }
 
-// While it lives, operators this thread runs are recorded under the session's policy. Bound to its thread. Backward may
-// run inside it or after it has ended: the tape lives as long as the autograd graph.
+// While it lives, operators this thread runs are recorded under the session's policy. Backward may run inside it or after it
+// has ended: the tape lives as long as the autograd graph.
+//
+// Bound to the thread that began it, which must end it too. One that ends elsewhere ends without harm, but the session's
+// next step() throws UsageError: what its thread ran meanwhile was recorded as part of it. Can be moved (not to another
+// thread), and be empty:
+//
+//   retrace::Step step;                       // or std::optional<retrace::Step>
+//   if (session) step = session->step();
 class Step {
  public:
-  ~Step();
-  Step(const Step&) = delete;
-  Step& operator=(const Step&) = delete;
+  Step() = default;
+  ~Step() { end(); }
+  Step(Step&& other) noexcept = default;
+  Step& operator=(Step&& other) noexcept {
+    if (this == &other) return *this;
+    end();
+    session_ = std::move(other.session_);
+    scope_ = std::move(other.scope_);
+    open_ = std::move(other.open_);
+    return *this;
+  }
+
+  void end() noexcept;  // now instead of at the end of the scope. An empty one, or one that has ended: nothing happens
+  explicit operator bool() const { return session_ != nullptr; }  // open
 
  private:
   friend class Session;
   explicit Step(std::shared_ptr<detail::SessionState> session);
   std::shared_ptr<detail::SessionState> session_;
   std::shared_ptr<void> scope_;
-  std::shared_ptr<void> budget_;
+  std::shared_ptr<void> open_;
 };
 
 class Session {

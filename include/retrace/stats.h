@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace retrace {
 
@@ -15,6 +16,12 @@ struct Stats {
   int64_t kept_bytes = 0;       // most bytes held for backward at one time, parameters and inputs not counted
   int64_t tape_bytes = 0;       // most bytes the tape itself took, beside the values it keeps
   int64_t values_verified = 0;  // rebuilt values compared with their fingerprint
+
+  // Of a Session under a budget; the process's have none.
+  int64_t plans_made = 0;       // by all steps so far
+  double planning_seconds = 0;  // spent on that
+  bool followed_plan = false;   // the latest complete step, to its end
+  std::string why_no_plan;      // if it did not: in a sentence
 };
 
 // Totals of the process since it began (kept_bytes and tape_bytes: of the largest tape). Thread-safe.

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include <retrace/errors.h>
 
@@ -26,6 +27,8 @@ struct alignas(64) Header {
 };
 static_assert(sizeof(Header) == 64);
 
+}  // namespace
+
 // One lock for all counts: owners then sum to the total for every reader, at the cost of one uncontended lock per
 // allocation. Trivially destructible, because blocks are freed by static destructors too.
 struct Counter {
@@ -34,14 +37,26 @@ struct Counter {
   int64_t total = 0;
   int64_t tracked = 0;      // of total, by open books
   int64_t window_peak = 0;  // of total less tracked
-  int64_t step_peak = 0;
+  std::vector<PeakWatch*> watches;
   int64_t peak = 0;
   Bytes at_peak;
   int64_t activation_peak = 0;
   std::optional<int64_t> limit;
   std::unordered_map<uint32_t, int64_t> books;  // the open ones, with the bytes they track
   uint32_t latest_book = 0;
+
+  void note_peaks() {
+    if (total > peak) {
+      peak = total;
+      at_peak = live;
+    }
+    for (PeakWatch* const watch : watches) watch->bytes_ = std::max(watch->bytes_, total);
+    window_peak = std::max(window_peak, total - tracked);
+    activation_peak = std::max(activation_peak, total - live[Owner::weights] - live[Owner::gradients]);
+  }
 };
+
+namespace {
 
 Counter& counter() {
   static Counter* const instance = new Counter;
@@ -67,16 +82,6 @@ std::string describe(const Bytes& bytes) {
   return text;
 }
 
-void note_peaks(Counter& c) {
-  if (c.total > c.peak) {
-    c.peak = c.total;
-    c.at_peak = c.live;
-  }
-  c.step_peak = std::max(c.step_peak, c.total);
-  c.window_peak = std::max(c.window_peak, c.total - c.tracked);
-  c.activation_peak = std::max(c.activation_peak, c.total - c.live[Owner::weights] - c.live[Owner::gradients]);
-}
-
 void reserve(int64_t bytes, Owner owner) {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
@@ -86,7 +91,7 @@ void reserve(int64_t bytes, Owner owner) {
                    ". Raise the limit, or keep less with a retrace policy.");
   c.live.by_owner[index(owner)] += bytes;
   c.total += bytes;
-  note_peaks(c);
+  c.note_peaks();
 }
 
 void release(int64_t bytes, Owner owner, uint32_t book) {
@@ -249,19 +254,25 @@ OtherBytes this_window() {
   return {c.total - c.tracked, c.window_peak, c.live[Owner::gradients]};
 }
 
-void begin_step_peak() {
+PeakWatch::PeakWatch() {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
-  c.step_peak = c.total;
+  bytes_ = c.total;
+  c.watches.push_back(this);
 }
 
-int64_t step_peak() {
+PeakWatch::~PeakWatch() {
+  Counter& c = counter();
+  const std::lock_guard lock(c.mutex);
+  std::erase(c.watches, this);
+}
+
+int64_t PeakWatch::bytes() const {
   const std::lock_guard lock(counter().mutex);
-  return counter().step_peak;
+  return bytes_;
 }
 
-GovernorScope::GovernorScope(Governor* governor) : before_(std::exchange(current_governor, governor)) {}
-GovernorScope::~GovernorScope() { current_governor = before_; }
+void set_governor(Governor* governor) { current_governor = governor; }
 
 std::string_view name(Owner owner) {
   constexpr std::string_view kNames[kOwners] = {"weights", "gradients", "kept", "rebuilt", "other"};
@@ -297,7 +308,7 @@ void reset_peak() {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
   c.peak = c.activation_peak = 0;
-  note_peaks(c);
+  c.note_peaks();
 }
 
 void set_limit(int64_t bytes) {

@@ -64,33 +64,32 @@ struct OtherBytes {
 OtherBytes this_window();
 OtherBytes next_window();  // the one that ends with this call
 
-// A second peak of all live bytes, that a user's reset_peak() leaves alone: since the last call of begin_step_peak().
-void begin_step_peak();
-int64_t step_peak();
+// The most live at once since it was made, whatever a user's reset_peak() does.
+class PeakWatch {
+ public:
+  PeakWatch();
+  ~PeakWatch();
+  PeakWatch(const PeakWatch&) = delete;
+  PeakWatch& operator=(const PeakWatch&) = delete;
+  int64_t bytes() const;
+
+ private:
+  friend struct Counter;
+  int64_t bytes_;
+};
 
 // Keeps this thread's allocations within a budget by letting go of what can be rebuilt.
 class Governor {
  public:
+  virtual ~Governor() = default;
   virtual int64_t budget_bytes() const = 0;
   // Called before an allocation that would bring the live bytes to `wanted_bytes`, above the budget. May free memory, may
   // throw instead of it; if neither, the allocation goes on above the budget.
   virtual void make_room(int64_t wanted_bytes) = 0;
-
- protected:
-  ~Governor() = default;
 };
 
-// While one lives, `governor` is asked before this thread's allocations.
-class GovernorScope {
- public:
-  explicit GovernorScope(Governor* governor);
-  ~GovernorScope();
-  GovernorScope(const GovernorScope&) = delete;
-  GovernorScope& operator=(const GovernorScope&) = delete;
-
- private:
-  Governor* before_;
-};
+// Is asked before this thread's allocations from now on, in place of the one before; null: nobody.
+void set_governor(Governor* governor);
 
 // For fault tests: the n-th allocation from now (0: the next) throws out of memory, once. Negative: none does.
 void fail_allocation_after(int64_t n);

@@ -1,11 +1,11 @@
-// Who needs what: reference counts over a tape, twice. The runtime's tape and the simulator's share these rules.
+// Who needs what: reference counts over a tape, three times. The runtime's tape and the simulator's share these rules.
 //
 // A value is needed by a handle, or by an op that is needed to rebuild another value. It passes the need on to the op
 // that makes it only while it is not itself a source (held, or for `pending` also rebuilt). Counts move along the tape
 // with a work list, never by recursion: chains are as long as models are deep.
 //
-// A tape has value(id), op(id), nobody_alive(id), nobody_pending(id), and a work list per kind; a value has alive, pending,
-// producer, held, encoded, rebuilt; an op has alive, pending, args.
+// A tape has value(id), op(id), nobody_alive(id), nobody_pending(id), nobody_reach(id), and a work list per kind; a value has
+// alive, pending, reach, producer, held, encoded, rebuilt; an op has alive, pending, reach, args.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,13 @@ struct Pending {
   static int32_t& of(auto& item) { return item.pending; }
   static bool is_source(const auto& v) { return v.producer < 0 || v.held || v.encoded || v.rebuilt; }
   static void nobody(auto& tape, int32_t id) { tape.nobody_pending(id); }
+};
+
+// By handles, through everything that is held: what a rebuild could come to need if more is let go of. Only roots end it.
+struct Reach {
+  static int32_t& of(auto& item) { return item.reach; }
+  static bool is_source(const auto& v) { return v.producer < 0; }
+  static void nobody(auto& tape, int32_t id) { tape.nobody_reach(id); }
 };
 
 namespace demand {

@@ -26,12 +26,21 @@ Machine::Machine(const Graph& graph)
     storages_ = std::max(storages_, v.storage + 1);
   }
   for (const Op& op : graph.ops) {
+    const auto repeats = [&](ValueId v) {
+      return v != kNone && graph.values[static_cast<size_t>(v)].producer != kNone;
+    };
+    repeatable_.push_back(
+        std::any_of(op.fresh.begin(), op.fresh.end(), repeats) ||
+        std::any_of(op.args.begin(), op.args.end(), [&](const Arg& a) { return repeats(a.becomes); }));
     first_ops_.push_back({op.args});
     costs_.push_back({rounded(op.seconds), rounded(op.shortcut_seconds), op.working_bytes});
   }
   const auto unpack = [](const Event& e) { return e.kind == EventKind::unpack; };
   first_unpack_ =
       static_cast<size_t>(std::find_if(graph.events.begin(), graph.events.end(), unpack) - graph.events.begin());
+  lets_go_in_forward_ =
+      std::any_of(graph.events.begin(), graph.events.begin() + static_cast<std::ptrdiff_t>(first_unpack_),
+                  [](const Event& e) { return e.kind == EventKind::drop; });
   released_.assign(storages(), graph.events.size());
   peaks_.early.resize(graph.events.size());
   peaks_.late.resize(graph.events.size());
@@ -53,6 +62,7 @@ void Machine::begin(const Choices& choices, const Limits& limits) {
   now_.replay_seconds = 0;
   now_.ops_replayed = 0;
   saved_.clear();
+  std::fill(released_.begin(), released_.end(), graph_.events.size());
   excess_ = 0;
   outcome = Outcome{};
 }
@@ -296,6 +306,7 @@ void Machine::run_forward(OpId id) {
   for (const Arg& arg : o.args) {
     if (arg.becomes != kNone) overwrite(arg);
   }
+  if (repeatable_[static_cast<size_t>(id)] == 0) return;
   for (const Arg& arg : o.args) {
     if (!arg.shape_only && arg.becomes == kNone) hold_if_kept(arg.value);
   }
@@ -372,8 +383,13 @@ void Machine::let_go(ValueId id) {
 
 void Machine::save(HandleId handle) {
   const ValueId id = graph_.handles[static_cast<size_t>(handle)];
-  hold_if_kept(id);
+  if (value(id).producer == kNone) {
+    reference(storage_buffer(storage(id)));  // the handle itself has it
+  } else {
+    hold_if_kept(id);
+  }
   change_need<Alive>(*this, id, 1);
+  change_need<Reach>(*this, id, 1);
   if (now_.in_backward) {
     now_.consumed[static_cast<size_t>(handle)] = 1;
   } else {

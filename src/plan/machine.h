@@ -15,14 +15,14 @@ namespace retrace::plan {
 
 struct SimValue {
   OpId producer = kNone;
-  int32_t alive = 0, pending = 0, uses = 0;
+  int32_t alive = 0, pending = 0, reach = 0, uses = 0;
   int32_t rebuilt = 0;  // a buffer, or 0
   bool held = false, encoded = false;
 };
 
 struct SimOp {
   std::span<const Arg> args;
-  int32_t alive = 0, pending = 0;
+  int32_t alive = 0, pending = 0, reach = 0;
 };
 
 // Memory that lives while somebody refers to it.
@@ -81,6 +81,7 @@ class Machine {
 
   // As if forward had followed the choice for a value as it is now. At any moment before somebody touches the value.
   void follow_anew(ValueId id);
+  bool lets_go_in_forward() const { return lets_go_in_forward_; }  // of what a graph that died there had saved
 
   const Graph& graph() const { return graph_; }
   const Moment& now() const { return now_; }
@@ -111,8 +112,12 @@ class Machine {
   }
   demand::Work& work(Alive) { return alive_work_; }
   demand::Work& work(Pending) { return pending_work_; }
+  demand::Work& work(Reach) { return reach_work_; }
   void nobody_alive(ValueId id) {
-    if (now_.in_backward && value(id).producer != kNone) let_go(id);  // a root may be needed again by what is evicted
+    if ((now_.in_backward || dropping_) && value(id).producer != kNone) let_go(id);  // what is evicted may need a root
+  }
+  void nobody_reach(ValueId id) {
+    if (now_.in_backward && value(id).producer == kNone && released(id)) let_go(id);
   }
   void nobody_pending(ValueId id) {
     if (value(id).uses == 0) free_rebuilt(id);
@@ -141,6 +146,9 @@ class Machine {
   void watch();
   static int32_t storage_buffer(int32_t storage) { return storage + 1; }
   int32_t storage(ValueId id) const { return graph_.values[static_cast<size_t>(id)].storage; }
+  bool released(ValueId id) const {
+    return storage(id) != kNone && released_[static_cast<size_t>(storage(id))] <= now_.at;
+  }
   int64_t bytes(ValueId id) const { return bytes_[static_cast<size_t>(id)]; }
   Buffer& buffer(int32_t id) { return now_.buffers[static_cast<size_t>(id)]; }
   void reference(int32_t buffer);
@@ -173,6 +181,9 @@ class Machine {
 
   const Graph& graph_;
   const std::vector<bool> keepable_;
+  std::vector<char> repeatable_;  // by op: makes something that can be made again
+  bool lets_go_in_forward_ = false;
+  bool dropping_ = false;  // a saved tensor
   std::vector<SimValue> first_values_;
   std::vector<SimOp> first_ops_;
   std::vector<OpCost> costs_;       // by op
@@ -192,7 +203,7 @@ class Machine {
   std::vector<OpId> order_;        // of one replay
   std::vector<ValueId> stack_;     //
   std::vector<int32_t> scratch_;   // of one op
-  demand::Work alive_work_, pending_work_;
+  demand::Work alive_work_, pending_work_, reach_work_;
   uint32_t replays_ = 0;
   int64_t other_ = 0;
   OpId running_ = kNone;

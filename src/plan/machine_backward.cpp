@@ -36,7 +36,11 @@ void Machine::drop(HandleId handle) {
   const ValueId id = graph_.handles[h];
   if (now_.in_backward && now_.consumed[h] == 0) change_need<Pending>(*this, id, -1);
   now_.consumed[h] = 1;
+  dropping_ = true;
   change_need<Alive>(*this, id, -1);
+  change_need<Reach>(*this, id, -1);
+  dropping_ = false;
+  if (value(id).producer == kNone) unreference(storage_buffer(storage(id)));
   if (now_.in_hand[h] != 0) unreference(now_.in_hand[h]);
   now_.in_hand[h] = 0;
 }

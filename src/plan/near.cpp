@@ -89,7 +89,8 @@ Outcome Near::run_whole(const Choices& choices, const Machine::Limits& limits) {
 }
 
 bool Near::is_near(const Choices& choices) {
-  if (moments_known_ == 0) return false;
+  // What a value does in forward depends on more than its own choice where graphs die there.
+  if (moments_known_ == 0 || machine_.lets_go_in_forward()) return false;
   changed_.clear();
   for (size_t v = 0; v < choices.size(); ++v) {
     if (choices[v] != choices_[v]) changed_.push_back(static_cast<ValueId>(v));

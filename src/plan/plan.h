@@ -45,11 +45,12 @@ const std::vector<std::string>& strategies();
 // `budget_bytes` is for everything that is live, start_bytes included. Throws UsageError for an unknown strategy.
 Answer solve(const Graph& graph, int64_t budget_bytes, const SolveOptions& options = {});
 
-// What the program does without a plan: everything that autograd saved is kept. Budgets in percent are of its peak.
+// What the program does without us: everything that autograd saved is kept, and nothing else. Budgets in percent are of its
+// peak.
 Outcome plain(const Graph& graph);
 
 // The smallest budget that holds from the very first step on, before any plan exists: nothing is held that is not being
-// used at the moment.
+// used at the moment. Never above the plain peak.
 Outcome smallest(const Graph& graph);
 
 // No plan for `graph` within the budget rebuilds for less than this many seconds.

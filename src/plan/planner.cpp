@@ -32,7 +32,7 @@ void Planner::make_ladder() {
   const int64_t percent = plain_.peak_bytes / kPercents;
   const bool small = graph_.values.size() <= kSmall;
   if (tradeable(graph_) && !small) {
-    least_bytes_ = smallest(graph_).peak_bytes;
+    least_bytes_ = again().peak_bytes;
     for (int64_t i = 0; i < kFineRungs; ++i) ladder_.push_back(least_bytes_ + percent * i / kFine);
     group_size_ = kGroup;
   }
@@ -188,6 +188,9 @@ double Planner::lower_bound(int64_t budget_bytes, double target_seconds) {
   return std::clamp(bound.seconds(), 0.0, target_seconds);  // above: it proves that there is no plan at all
 }
 
+// Everything rebuilt whenever it is asked for: the lowest of peaks that need no search.
+Outcome Planner::again() const { return Simulator(graph_).run(Choices(graph_.values.size(), Choice::again)); }
+
 Answer Planner::infeasible(const Outcome& smallest) const {
   Answer answer;
   answer.smallest_bytes = smallest.peak_bytes;
@@ -211,8 +214,8 @@ Answer Planner::solve(int64_t budget_bytes, const std::string& strategy) {
   Plan plan;
   plan.strategy = strategy;
   if (best.peak_bytes > budget_bytes) {
-    const Outcome least = smallest(graph_);
-    if (least.peak_bytes > budget_bytes) return infeasible(least);
+    const Outcome least = again();
+    if (least.peak_bytes > budget_bytes) return infeasible(smallest(graph_));
     best = {Choices(graph_.values.size(), Choice::again), least.peak_bytes, least.replay_seconds};
     plan.strategy = "again";
   }

@@ -42,6 +42,7 @@ class Planner : private Listener {
   Candidate best_within(int64_t budget_bytes);
   void consider_again(int64_t budget_bytes, Candidate& best) const;
   Candidate alone(int64_t budget_bytes, const std::string& strategy);
+  Outcome again() const;
   Answer infeasible(const Outcome& smallest) const;
 
   const Graph& graph_;

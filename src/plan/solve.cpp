@@ -5,6 +5,7 @@
 
 #include "plan/plan.h"
 #include "plan/planner.h"
+#include "plan/roots.h"
 
 namespace retrace::plan {
 
@@ -28,9 +29,17 @@ Answer solve(const Graph& graph, int64_t budget_bytes, const SolveOptions& optio
   return answer;
 }
 
-Outcome plain(const Graph& graph) { return Simulator(graph).run(keep_saved(graph)); }
+Outcome plain(const Graph& graph) {
+  const Graph as_plain = without(graph, unsaved_roots(graph));
+  return Simulator(as_plain).run(keep_saved(as_plain));
+}
 
-Outcome smallest(const Graph& graph) { return Simulator(graph).run(Choices(graph.values.size(), Choice::again)); }
+Outcome smallest(const Graph& graph) {
+  const auto again = [](const Graph& g) { return Simulator(g).run(Choices(g.values.size(), Choice::again)); };
+  const Outcome outcomes[] = {again(graph), again(without(graph, idle_roots(graph))), plain(graph)};
+  return *std::min_element(std::begin(outcomes), std::end(outcomes),
+                           [](const Outcome& a, const Outcome& b) { return a.peak_bytes < b.peak_bytes; });
+}
 
 double lower_bound(const Graph& graph, int64_t budget_bytes) { return Planner(graph).lower_bound(budget_bytes); }
 

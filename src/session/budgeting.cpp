@@ -9,6 +9,7 @@
 #include <retrace/errors.h>
 
 #include "memory/allocator.h"
+#include "plan/roots.h"
 
 namespace retrace {
 namespace {
@@ -22,60 +23,77 @@ constexpr double kWorthEvicting = 0.01;  // of the step: a plan is followed exac
 
 constexpr const char* kOnline = "online";  // no plan: values go when memory runs short
 
-// What plain autograd does: keep what was saved.
-int64_t plain_peak(const plan::Graph& graph) {
-  plan::Choices choices(graph.values.size(), plan::Choice::rebuild);
-  for (const plan::ValueId v : graph.handles) choices[static_cast<size_t>(v)] = plan::Choice::keep;
-  return plan::Simulator(graph).run(choices).peak_bytes;
-}
-
 double median(std::vector<double> numbers) {
   const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
   std::nth_element(numbers.begin(), middle, numbers.end());
   return *middle;
 }
 
-std::string described(const plan::Owners& owners) {
-  return "weights " + std::to_string(owners.weights) + ", gradients " + std::to_string(owners.gradients) + ", kept " +
-         std::to_string(owners.kept) + ", rebuilt " + std::to_string(owners.rebuilt) + ", other " +
-         std::to_string(owners.other);
+std::string described(const InfeasibleBudget::Needs& needs) {
+  return "weights " + std::to_string(needs.weight_bytes) + ", gradients " + std::to_string(needs.gradient_bytes) +
+         ", what else was live before the step (optimizer state, data) " + std::to_string(needs.before_bytes) +
+         ", the step itself " + std::to_string(needs.step_bytes);
 }
 
 }  // namespace
 
-int64_t Budgeting::budget_bytes() const {
+// In percent: of the peak that the plain program would have in such a step with what is live now. Of a step that is not
+// known yet: of the largest.
+int64_t Budgeting::budget_bytes(const Known* known) const {
   if (budget_.bytes()) return std::max(*budget_.bytes(), smallest_bytes_);
-  if (!plain_peak_bytes_) return std::numeric_limits<int64_t>::max();  // the first step measures what 100 % is
-  const double bytes = *budget_.fraction() * static_cast<double>(*plain_peak_bytes_);
-  return std::max(static_cast<int64_t>(std::floor(bytes)), smallest_bytes_);
+  int64_t plain = plain_peak_bytes_ > 0 ? plain_peak_bytes_ + all_start_bytes_ : 0;
+  for (const Known& k : known_) {
+    if (!known || known == &k) plain = std::max(plain, k.plain_peak_bytes + all_start_bytes_ - k.plain_start_bytes);
+  }
+  if (plain == 0) return kNoBudget;  // the first step shows what 100 % is
+  return std::max(static_cast<int64_t>(std::floor(*budget_.fraction() * static_cast<double>(plain))), smallest_bytes_);
 }
 
 std::shared_ptr<Run> Budgeting::begin_step(const std::shared_ptr<Timeline>& timeline) {
   const std::lock_guard lock(mutex_);
   if (const auto refusal = std::exchange(refusal_, std::nullopt)) refuse(*refusal);
   const memory::Bytes live = memory::live();
+  all_start_bytes_ = live.total();
   start_bytes_ = live.total() - live[memory::Owner::gradients];
-  Guide guide;
-  if (!known_.empty()) guide = guide_for(known_[latest_]);
+  ++steps_;
   return std::make_shared<Run>(
-      budget_bytes(), budget_.allows_bfloat16(), std::move(guide),
+      budget_.allows_bfloat16(), known_.empty() ? no_guide() : guide_for(known_[latest_]),
       [this](size_t index, uint64_t hash) { return find_guide(index, hash); },
-      [this, weak = std::weak_ptr(timeline)] {
+      [this, weak = std::weak_ptr(timeline)](const Run& run) {
         const auto open = weak.lock();
         if (!open || budget_.is_best_effort()) return;
-        const plan::Graph graph = open->graph();
-        refuse(plan::smallest(graph));
+        refuse(shortage_of(open->graph(), run));
       });
 }
 
-void Budgeting::refuse(const plan::Outcome& smallest) const {
-  const int64_t bytes = smallest.peak_bytes;
-  throw InfeasibleBudget("[budget] a step needs at least " + std::to_string(bytes) + " bytes and its budget is " +
-                             std::to_string(budget_bytes()) +
-                             ", so it cannot be kept. At the fullest moment of such a step: " +
-                             described(smallest.at_peak) + ". Give at least retrace::budget(" + std::to_string(bytes) +
-                             "), or retrace::budget(...).best_effort() to run with the smallest.",
-                         bytes);
+Budgeting::Shortage Budgeting::shortage_of(const plan::Graph& graph, const Run& run) const {
+  plan::Outcome smallest = plan::smallest(graph);
+  // Other threads had the rest, or the step could not do what the simulator says: then what it needed in fact.
+  if (smallest.peak_bytes <= run.given_bytes()) {
+    smallest.at_peak.other += run.most_wanted_bytes() - smallest.peak_bytes;
+    smallest.peak_bytes = run.most_wanted_bytes();
+  }
+  Shortage shortage{smallest.peak_bytes, run.given_bytes(), {}, steps_ == 1};
+  InfeasibleBudget::Needs& needs = shortage.needs;
+  needs.weight_bytes = smallest.at_peak.weights;
+  needs.gradient_bytes = smallest.at_peak.gradients;
+  const int64_t rest = std::max<int64_t>(smallest.peak_bytes - needs.weight_bytes - needs.gradient_bytes, 0);
+  needs.before_bytes = std::clamp<int64_t>(start_bytes_ - needs.weight_bytes, 0, rest);
+  needs.step_bytes = rest - needs.before_bytes;
+  return shortage;
+}
+
+void Budgeting::refuse(const Shortage& shortage) {
+  const std::string bytes = std::to_string(shortage.smallest_bytes);
+  throw InfeasibleBudget(
+      "[budget] a step needs at least " + bytes + " bytes and its budget is " + std::to_string(shortage.budget_bytes) +
+          ", so it cannot be kept. At the fullest moment of such a step: " + described(shortage.needs) + "." +
+          (shortage.first_step ? " State that an optimizer makes after its first backward may come on "
+                                 "top, and is not in it."
+                               : "") +
+          " Give at least retrace::budget(" + bytes +
+          "), or retrace::budget(...).best_effort() to run with the smallest.",
+      shortage.smallest_bytes, shortage.needs);
 }
 
 // Close to the smallest budget the only plan may be to rebuild everything every time. Eviction has done better then, and is
@@ -88,7 +106,7 @@ void Budgeting::prefer_online(const Known& known, plan::Plan& plan) const {
 void Budgeting::expect_online(const Known& known, plan::Plan& plan) const {
   const double bound = plan.bound_seconds - (plan.seconds - plan.replay_seconds);
   plan.strategy = kOnline;
-  plan.peak_bytes = std::min(budget_bytes(), known.online->peak_bytes + start_bytes_ - known.online->start_bytes);
+  plan.peak_bytes = std::min(budget_bytes(&known), known.online->peak_bytes + start_bytes_ - known.online->start_bytes);
   plan.replay_seconds = known.online->replay_seconds;
   plan.seconds = known.graph.seconds + plan.replay_seconds;
   plan.bound_seconds = known.graph.seconds + std::min(bound, plan.replay_seconds);
@@ -97,10 +115,23 @@ void Budgeting::expect_online(const Known& known, plan::Plan& plan) const {
 // Where the planner knows none and eviction has kept the budget all the same: one that is always slower than that. None at
 // all, as far as a step that began with other things live can tell (gradients that stay from step to step, say): the next
 // step itself will show what it needs.
-std::optional<plan::Plan> Budgeting::make_plan(const Known& known, int64_t budget_bytes) const {
+std::optional<plan::Plan> Budgeting::make_plan(Known& known, int64_t budget_bytes) {
   const auto began = std::chrono::steady_clock::now();
-  plan::Answer answer = plan::solve(known.graph, budget_bytes);
-  if (answer.plan || !known.online) return std::move(answer.plan);
+  std::optional<plan::Plan> plan;
+  // Roots that pay make more possible; without them no plan needs more than the plain program.
+  for (auto roots : {&plan::idle_roots, &plan::unsaved_roots}) {
+    const std::vector<char> unheld = roots(known.graph);
+    plan::Answer answer = plan::solve(plan::without(known.graph, unheld), budget_bytes);
+    plan = std::move(answer.plan);
+    if (!plan) continue;
+    known.unheld_roots = std::make_shared<const std::vector<char>>(unheld);
+    break;
+  }
+  const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  ++plans_made_;
+  planning_seconds_ += spent;
+  if (plan) plan->planning_seconds = spent;
+  if (plan || !known.online) return plan;
   plan::Plan none;
   none.choices.assign(known.graph.values.size(), plan::Choice::again);
   none.signature = known.graph.signature;
@@ -108,17 +139,25 @@ std::optional<plan::Plan> Budgeting::make_plan(const Known& known, int64_t budge
   none.bound_seconds = known.graph.seconds;
   none.replay_seconds = known.online->replay_seconds + 2 * kWorthEvicting * known.graph.seconds;
   none.seconds = known.graph.seconds + none.replay_seconds;
-  none.planning_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  none.planning_seconds = spent;
   return none;
+}
+
+Guide Budgeting::no_guide() const {
+  Guide guide;
+  guide.budget_bytes = budget_bytes(nullptr);
+  return guide;
 }
 
 // A plan for a known step that starts from what is live now; made if there is none that fits.
 Guide Budgeting::guide_for(Known& known) {
   const int64_t shift = start_bytes_ - known.start_bytes;
   const bool fits = known.plan && !known.stale && start_bytes_ <= known.planned_start_bytes;
+  Guide guide;
+  guide.budget_bytes = budget_bytes(&known);
   if (!fits) {
-    std::optional<plan::Plan> plan = make_plan(known, budget_bytes() - shift);
-    if (!plan) return {};
+    std::optional<plan::Plan> plan = make_plan(known, guide.budget_bytes - shift);
+    if (!plan) return guide;
     plan->budget_bytes += shift;
     plan->peak_bytes += shift;
     plan->at_peak.other += shift;
@@ -127,19 +166,24 @@ Guide Budgeting::guide_for(Known& known) {
     known.planned_start_bytes = start_bytes_;
     known.stale = known.followed = false;
   }
-  if (known.plan->strategy == kOnline) return {};
-  return {known.plan, known.prefix_hashes, !known.followed};
+  if (known.plan->strategy == kOnline) return guide;
+  guide.plan = known.plan;
+  guide.prefix_hashes = known.prefix_hashes;
+  guide.unheld_roots = known.unheld_roots;
+  guide.is_new = !known.followed;
+  return guide;
 }
 
+// The latest of those that began like this: the last batch of an epoch is followed by the kind that came before it.
 Guide Budgeting::find_guide(size_t index, uint64_t prefix_hash) {
   const std::lock_guard lock(mutex_);
-  for (size_t k = 0; k < known_.size(); ++k) {
+  for (size_t k = known_.size(); k-- > 0;) {
     const auto& hashes = *known_[k].prefix_hashes;
     if (index >= hashes.size() || hashes[index] != prefix_hash) continue;
     latest_ = k;
     return guide_for(known_[k]);
   }
-  return {};
+  return no_guide();
 }
 
 Budgeting::Known* Budgeting::find_known(const std::vector<uint64_t>& prefix_hashes) {
@@ -150,12 +194,18 @@ Budgeting::Known* Budgeting::find_known(const std::vector<uint64_t>& prefix_hash
 
 plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double replay_seconds) {
   const std::lock_guard lock(mutex_);
-  if (!timeline.had_backward()) return timeline.graph();  // nothing was asked for: nothing to plan
-  if (!plain_peak_bytes_ && budget_.fraction()) plain_peak_bytes_ = plain_peak(timeline.graph());
+  followed_ = run.plan() && run.evictions() == 0;
+  why_not_ = followed_ ? "" : why_no_plan(run, timeline);
   if (run.most_wanted_bytes() > 0 && budget_.is_best_effort()) {
     smallest_bytes_ = std::max(smallest_bytes_, plan::smallest(timeline.graph()).peak_bytes);
   } else if (run.most_wanted_bytes() > 0 && !run.refused()) {
-    refusal_ = plan::smallest(timeline.graph());
+    refusal_ = shortage_of(timeline.graph(), run);
+  }
+  if (!timeline.had_backward()) {  // nothing was asked for: nothing to plan
+    plan::Graph graph = timeline.graph();
+    if (budget_.fraction())
+      plain_peak_bytes_ = std::max(plain_peak_bytes_, plan::plain(graph).peak_bytes - all_start_bytes_);
+    return graph;
   }
   Known* known = find_known(timeline.prefix_hashes());
   if (!known) {
@@ -166,10 +216,14 @@ plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double
     known_.back().prefix_hashes = std::make_shared<const std::vector<uint64_t>>(timeline.prefix_hashes());
     known = &known_.back();
   } else {
-    learn(*known, run, timeline, memory::step_peak());
+    learn(*known, run, timeline, timeline.peak_bytes());
   }
-  if (!run.plan() && run.most_wanted_bytes() == 0) {
-    known->online = {replay_seconds, memory::step_peak(), start_bytes_};
+  if (budget_.fraction() && (known->plain_peak_bytes == 0 || known->plain_start_bytes != all_start_bytes_)) {
+    known->plain_peak_bytes = run.only_measures() ? timeline.peak_bytes() : plan::plain(known->graph).peak_bytes;
+    known->plain_start_bytes = all_start_bytes_;
+  }
+  if (!run.plan() && run.most_wanted_bytes() == 0 && !run.only_measures()) {
+    known->online = {replay_seconds, timeline.peak_bytes(), start_bytes_};
     if (known->plan && known->plan->strategy == kOnline) {
       plan::Plan plan = *known->plan;
       expect_online(*known, plan);
@@ -178,6 +232,26 @@ plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double
   }
   latest_ = static_cast<size_t>(known - known_.data());
   return known->graph;
+}
+
+std::string Budgeting::why_no_plan(const Run& run, const Timeline& timeline) const {
+  if (run.only_measures()) return "it ran as the plain program, to see what 100 % is";
+  if (!timeline.had_backward()) return "no backward ran inside it, so there is nothing to plan";
+  if (run.plan()) return "memory ran short although it followed one";
+  const auto known = std::find_if(known_.begin(), known_.end(),
+                                  [&](const Known& k) { return *k.prefix_hashes == timeline.prefix_hashes(); });
+  if (known == known_.end()) return "it is the first of its kind";
+  if (known->plan && known->plan->strategy == kOnline)
+    return "letting go of values when memory runs short takes less time than any plan found";
+  return "no plan fits its budget";
+}
+
+void Budgeting::add_to(Stats& stats) const {
+  const std::lock_guard lock(mutex_);
+  stats.plans_made = plans_made_;
+  stats.planning_seconds = planning_seconds_;
+  stats.followed_plan = followed_;
+  stats.why_no_plan = why_not_;
 }
 
 // The plan was good if the step's peak was as predicted. If not (optimizer state was made, gradients stay from step to step),

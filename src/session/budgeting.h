@@ -6,7 +6,9 @@
 #include <vector>
 
 #include <retrace/budget.h>
+#include <retrace/errors.h>
 #include <retrace/plan.h>
+#include <retrace/stats.h>
 
 #include "tape/run.h"
 #include "tape/timeline.h"
@@ -24,6 +26,7 @@ class Budgeting {
   plan::Graph end_step(const Run& run, const Timeline& timeline, double replay_seconds);
 
   std::optional<PlanSummary> summary() const;
+  void add_to(Stats& stats) const;  // what is about plans
 
  private:
   struct Online {
@@ -35,6 +38,9 @@ class Budgeting {
   // A step that has been seen, with the plan for it.
   struct Known {
     plan::Graph graph;
+    std::shared_ptr<const std::vector<char>> unheld_roots;  // in a step that follows the plan
+    int64_t plain_peak_bytes = 0;                           // of the plain program, when it starts with
+    int64_t plain_start_bytes = 0;                          // so much live
     std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
     std::shared_ptr<const plan::Plan> plan;
     int64_t start_bytes = 0;           // of the step in `graph`
@@ -48,25 +54,40 @@ class Budgeting {
   };
 
   Guide guide_for(Known& known);
-  std::optional<plan::Plan> make_plan(const Known& known, int64_t budget_bytes) const;
+  std::optional<plan::Plan> make_plan(Known& known, int64_t budget_bytes);
   void prefer_online(const Known& known, plan::Plan& plan) const;
   void expect_online(const Known& known, plan::Plan& plan) const;
   Guide find_guide(size_t index, uint64_t prefix_hash);
   Known* find_known(const std::vector<uint64_t>& prefix_hashes);
   void learn(Known& known, const Run& run, const Timeline& timeline, int64_t measured_peak_bytes);
-  [[noreturn]] void refuse(const plan::Outcome& smallest) const;
-  int64_t budget_bytes() const;
+  struct Shortage {
+    int64_t smallest_bytes = 0;
+    int64_t budget_bytes = 0;
+    InfeasibleBudget::Needs needs;
+    bool first_step = false;
+  };
+  Shortage shortage_of(const plan::Graph& graph, const Run& run) const;
+  [[noreturn]] static void refuse(const Shortage& shortage);
+  int64_t budget_bytes(const Known* known) const;  // of that kind of step; null: of one that is not known
+  Guide no_guide() const;
+  std::string why_no_plan(const Run& run, const Timeline& timeline) const;
 
   const Budget budget_;
   mutable std::mutex mutex_;  // guards what follows
   std::vector<Known> known_;
-  size_t latest_ = 0;                        // in known_
-  std::optional<int64_t> plain_peak_bytes_;  // of the first step, for budgets in percent
-  std::optional<plan::Outcome> refusal_;     // of a step that broke the budget after its backward
-  int64_t smallest_bytes_ = 0;               // what a best effort has turned out to need
+  size_t latest_ = 0;                // in known_
+  std::optional<Shortage> refusal_;  // of a step that broke the budget after its last backward
+  int64_t plain_peak_bytes_ = 0;     // of steps whose backward came later, less what was live before them
+  int64_t steps_ = 0;
+  int64_t plans_made_ = 0;
+  double planning_seconds_ = 0;
+  bool followed_ = false;  // the latest step, its plan
+  std::string why_not_;
+  int64_t smallest_bytes_ = 0;  // what a best effort has turned out to need
   // Of the open step. Without gradients: those of the step before are as a rule the first thing a step lets go of, and if
   // not, the next plan is made from a step that kept them.
   int64_t start_bytes_ = 0;
+  int64_t all_start_bytes_ = 0;  // with gradients
 };
 
 }  // namespace retrace

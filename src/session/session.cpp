@@ -30,6 +30,7 @@ class SessionState {
   int64_t steps = 0;
   bool open = false;
   std::thread::id thread;              // of the open step
+  bool ended_elsewhere = false;        // the step before, on another thread than its own
   std::optional<Budgeting> budgeting;  // of a session under a budget
   std::optional<plan::Graph> graph;    // of the latest complete step
   const std::shared_ptr<KnownSteps> known;
@@ -45,12 +46,17 @@ using Clock = std::chrono::steady_clock;
 struct OpenStep {
   std::shared_ptr<Timeline> timeline;
   std::shared_ptr<Run> run;
-  std::optional<memory::GovernorScope> governor;
   Clock::time_point start;
   int exceptions = std::uncaught_exceptions();  // in flight when it began
 };
 
-void require_no_open_step(const detail::SessionState& session) {
+void require_no_open_step(detail::SessionState& session) {
+  if (std::exchange(session.ended_elsewhere, false)) {
+    throw UsageError(
+        "[Session::step] the step before ended on another thread than it began on, so what its own thread ran in "
+        "between "
+        "may be missing from it or too much in it: end a step on its own thread (it ends with its scope).");
+  }
   if (!session.open) return;
   throw UsageError(session.thread == std::this_thread::get_id()
                        ? "[Session::step] a step of this session is open on this thread, so another would record the "
@@ -85,37 +91,38 @@ Step::Step(std::shared_ptr<detail::SessionState> session) : session_(std::move(s
                         .timeline = step->timeline,
                         .run = step->run,
                         .known = session_->known});
-  if (step->run) step->governor.emplace(step->run.get());  // a step inside one under a budget is governed by that
   step->start = Clock::now();
-  memory::begin_step_peak();
-  budget_ = std::move(step);
+  open_ = std::move(step);
   session_->account = std::move(account);
   session_->open = true;
   session_->thread = std::this_thread::get_id();
   ++session_->steps;
 }
 
-Step::~Step() {
-  const auto step = std::static_pointer_cast<OpenStep>(budget_);
-  const auto scope = std::static_pointer_cast<Scope>(scope_);
+void Step::end() noexcept {
+  const auto session = std::move(session_);
+  if (!session) return;
+  const auto step = std::static_pointer_cast<OpenStep>(std::move(open_));
+  const auto scope = std::static_pointer_cast<Scope>(std::move(scope_));
   const double seconds = std::chrono::duration<double>(Clock::now() - step->start).count();
-  step->governor.reset();
   if (step->timeline) {
     const Tape::Lock lock(*scope->tape);
-    const double replay_seconds = session_->account->read().replay_seconds;
+    const double replay_seconds = session->account->read().replay_seconds;
     step->timeline->end(*scope->tape, std::max(seconds - replay_seconds, 0.0));
     scope->tape->timeline.reset();
     scope->tape->run.reset();
+    scope->tape->known.reset();
   }
   end_scope(scope);
-  const std::lock_guard lock(session_->mutex);
-  session_->open = false;
+  const std::lock_guard lock(session->mutex);
+  session->open = false;
+  session->ended_elsewhere = session->thread != std::this_thread::get_id();
   // Half a step would be taken for a whole one with less to do.
-  if (!step->timeline || std::uncaught_exceptions() > step->exceptions) return;
+  if (!step->timeline || session->ended_elsewhere || std::uncaught_exceptions() > step->exceptions) return;
   try {
-    session_->known->learn(step->timeline->prefix_hashes());
-    session_->graph =
-        step->run ? session_->budgeting->end_step(*step->run, *step->timeline, session_->account->read().replay_seconds)
+    session->known->learn(step->timeline->prefix_hashes());
+    session->graph =
+        step->run ? session->budgeting->end_step(*step->run, *step->timeline, session->account->read().replay_seconds)
                   : step->timeline->graph();
   } catch (...) {  // out of memory: the next step begins without what this one could have taught
   }
@@ -132,6 +139,7 @@ Stats Session::stats() const {
   const std::lock_guard lock(state_->mutex);
   Stats stats = state_->account->read();
   stats.steps = state_->steps;
+  if (state_->budgeting) state_->budgeting->add_to(stats);
   return stats;
 }
 

@@ -12,15 +12,17 @@ void raise_to(std::atomic<int64_t>& maximum, int64_t n) {
 }  // namespace
 
 Stats Counters::read() const {
-  return {.steps = steps,
-          .ops_recorded = ops_recorded,
-          .ops_replayed = ops_replayed,
-          .replay_seconds = static_cast<double>(replay_nanoseconds) * 1e-9,
-          .saved_tensors = saved_tensors,
-          .dropped_tensors = dropped_tensors,
-          .kept_bytes = kept_bytes,
-          .tape_bytes = tape_bytes,
-          .values_verified = values_verified};
+  Stats s;
+  s.steps = steps;
+  s.ops_recorded = ops_recorded;
+  s.ops_replayed = ops_replayed;
+  s.replay_seconds = static_cast<double>(replay_nanoseconds) * 1e-9;
+  s.saved_tensors = saved_tensors;
+  s.dropped_tensors = dropped_tensors;
+  s.kept_bytes = kept_bytes;
+  s.tape_bytes = tape_bytes;
+  s.values_verified = values_verified;
+  return s;
 }
 
 Counters& process_counters() {

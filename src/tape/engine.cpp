@@ -4,6 +4,7 @@
 
 #include "memory/allocator.h"
 #include "tape/handle.h"
+#include "tape/no_grad_views.h"
 #include "tape/scope.h"
 
 namespace retrace {
@@ -26,7 +27,7 @@ class RecordingEngine final : public torch::autograd::Engine {
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
     auto scope = current_scope();
-    if (!scope || no_grad_view_lives()) return nullptr;
+    if (!scope || may_save_no_grad_view()) return nullptr;
     return std::make_unique<Handle>(std::move(scope));
   }
 };

@@ -38,7 +38,7 @@ Handle::~Handle() {
   if (!tape_) return;
   const Tape::Lock lock(*tape_);
   if (timeline_id_ >= 0 && tape_->timeline) tape_->timeline->dropped(*tape_, timeline_id_);
-  if (value_ != kNone) tape_->remove_handle(*this);
+  if (value_ != kNone) tape_->drop_handle(*this);
   if (holds_ == kNone) return;
   tape_->remove_keeper(*this);
   tape_->remove_holder(holds_, tensor_.storage());
@@ -73,7 +73,12 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
     tape_ = scope.tape;
     if (!tape.timeline || v.foreign) return;
     timeline_id_ = tape.timeline->saved(tape, id);
-    if (tape.run) tape.timeline->became_root(id);  // nothing will make us let go of it, so no plan should count on that
+    if (!tape.run) return;
+    if (tape.run->only_measures() && !v.unwritten) {
+      if (tape.timeline->can_be_rebuilt(id)) look_for_encoding(tape, id, tensor.storage());
+    } else {
+      tape.timeline->became_root(id);  // nothing will make us let go of it, so no plan should count on that
+    }
     return;
   }
   geometry_ = Geometry::of(tensor);

@@ -13,6 +13,7 @@
 #include "session/testing.h"
 #include "tape/compat.h"
 #include "tape/generator.h"
+#include "tape/no_grad_views.h"
 #include "tape/run.h"
 #include "tape/scope.h"
 #include "tape/timeline.h"
@@ -161,7 +162,8 @@ class Recording {
     tape_.used(arg.value);
     if (written) written_.push_back(op_->args.size());
     const Value& v = tape_.value(arg.value);
-    if (looks && v.fleeting) repeatable_ = replayable_ = false;
+    const bool unheld = tape_.run && tape_.is_root(v) && !tape_.run->holds_root(arg.value);
+    if (looks && (v.fleeting || unheld)) repeatable_ = replayable_ = false;
     if (v.unwritten && !arg.shape_only && !(written && traits_.overwrites)) {
       tape_.make_root(arg.value);  // somebody wrote it with a pointer
       tape_.value(arg.value).unwritten = false;

@@ -19,18 +19,28 @@ namespace retrace {
 struct Guide {
   std::shared_ptr<const plan::Plan> plan;  // null: none
   std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
-  bool is_new = false;  // no step has followed it to its end
+  std::shared_ptr<const std::vector<char>> unheld_roots;  // by value: holding them does not pay
+  int64_t budget_bytes = 0;                               // of that kind of step; kNoBudget: it is only measured
+  bool is_new = false;                                    // no step has followed it to its end
 };
+inline constexpr int64_t kNoBudget = INT64_MAX;
 
 class Run final : public memory::Governor {
  public:
   // `find_guide` is asked when the step turns out to differ at op `index`: for a plan of a step that began like this one.
   using FindGuide = std::function<Guide(size_t index, uint64_t prefix_hash)>;
   // `refuse` is asked to throw when a backward has ended and the step needed more than its budget.
-  using Refuse = std::function<void()>;
-  Run(int64_t budget_bytes, bool allows_bfloat16, Guide guide, FindGuide find_guide, Refuse refuse);
+  using Refuse = std::function<void(const Run&)>;
+  Run(bool allows_bfloat16, Guide guide, FindGuide find_guide, Refuse refuse);
 
-  void attach(Tape& tape) { tape_ = &tape; }
+  // The plain program runs, and is written down: nothing is forgotten.
+  bool only_measures() const { return only_measures_; }
+  bool holds_root(ValueId value) const;
+
+  void attach(const std::shared_ptr<Tape>& tape) {
+    tape_ = tape;
+    tape->count_reach();
+  }
   void meets_op(size_t index, uint64_t prefix_hash);
 
   // Whether a plan tells what to do with values; else everything autograd saves is kept until memory runs short.
@@ -43,7 +53,8 @@ class Run final : public memory::Governor {
   bool diverged() const { return diverged_; }  // from the plan it began with, and no other fitted
 
   // Once it is broken, what was needed so far: to fight for every byte of a budget that cannot hold would only take time.
-  int64_t budget_bytes() const override { return std::max(budget_bytes_, most_wanted_bytes_); }
+  int64_t given_bytes() const { return guide_.budget_bytes; }
+  int64_t budget_bytes() const override { return std::max(guide_.budget_bytes, most_wanted_bytes_); }
   void make_room(int64_t wanted_bytes) override;
 
   void check_budget();
@@ -65,12 +76,12 @@ class Run final : public memory::Governor {
   };
 
  private:
-  const int64_t budget_bytes_;
+  const bool only_measures_;
   const bool allows_bfloat16_;
   Guide guide_;
   FindGuide find_guide_;
   Refuse refuse_;
-  Tape* tape_ = nullptr;
+  std::weak_ptr<Tape> tape_;
   bool diverged_ = false;
   bool strict_ = false;
   bool refused_ = false;

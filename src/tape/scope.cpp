@@ -4,6 +4,7 @@
 
 #include "policy/rules.h"
 #include "tape/compat.h"
+#include "tape/no_grad_views.h"
 #include "tape/run.h"
 #include "tape/timeline.h"
 
@@ -17,7 +18,10 @@ struct ThreadState {
   int backward_depth = 0;
   uint64_t round = 0;
   std::vector<std::weak_ptr<Tape>> tapes_in_round;
-  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> no_grad_views;
+
+  ~ThreadState() {
+    memory::set_governor(nullptr);
+  }  // tensors may still be freed, and made, by other thread-local objects
 };
 
 ThreadState& state() {
@@ -26,6 +30,27 @@ ThreadState& state() {
 }
 
 void record_this_thread(bool on) { c10::impl::tls_set_dispatch_key_included(compat::kRecordKey, on); }
+
+// Without a budget: nothing is held that costs more than it saves.
+class PlainGovernor final : public memory::Governor {
+ public:
+  explicit PlainGovernor(const std::shared_ptr<Tape>& tape) : tape_(tape) {}
+
+  int64_t budget_bytes() const override {
+    const auto tape = tape_.lock();
+    return tape && tape->may_be_out_of_balance() ? peak_.bytes() : INT64_MAX;
+  }
+  void make_room(int64_t) override {
+    const auto tape = tape_.lock();
+    if (!tape) return;
+    const Tape::Lock lock(*tape);
+    tape->balance();
+  }
+
+ private:
+  std::weak_ptr<Tape> tape_;
+  memory::PeakWatch peak_;
+};
 
 void publish_cuts(Scope& scope) {
   if (scope.rebuild_in_segments) scope.tape->cuts = scope.cuts->cuts();
@@ -38,7 +63,8 @@ void pop_scope(ThreadState& thread) {
   publish_cuts(*scope);
   if (!thread.scopes.empty()) return;
   record_this_thread(false);
-  thread.no_grad_views.clear();
+  memory::set_governor(nullptr);
+  forget_no_grad_views();
   scope->tape->close();
 }
 
@@ -59,12 +85,14 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options) {
   const bool segments = options.session && use.rebuild_in_segments;
   std::optional<CutTracker> cuts;
   if (use.keep_period > 0 || segments) cuts.emplace(use.keep_period, account);
-  const bool may_drop = rules.may_drop() || tape->run;  // a budget governs what is inside its step, keep_all() too
+  // A budget governs what is inside its step, keep_all() too.
+  const Run* const run = outermost ? options.run.get() : tape->run.get();
+  const bool may_drop = run ? !run->only_measures() : rules.may_drop();
   auto scope = std::shared_ptr<Scope>(
-      new Scope{tape, options.policy, may_drop, options.verify, account, std::move(cuts), segments});
+      new Scope{tape, options.policy, may_drop, options.verify, account, std::move(cuts), segments, nullptr});
   {
     const Tape::Lock lock(*tape);
-    tape->may_forget |= may_drop;
+    tape->may_forget |= may_drop || run;
     if (outermost) {
       const bool is_new = options.known && options.known->verifies() &&
                           (options.known->is_empty() || (options.run && options.run->plan_is_new()));
@@ -74,13 +102,18 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options) {
       tape->timeline = options.timeline;
       tape->run = options.run;
       tape->known = options.known;
-      if (options.run) options.run->attach(*tape);
+      if (options.run) options.run->attach(tape);
     }
     if (std::find(tape->accounts.begin(), tape->accounts.end(), account) == tape->accounts.end()) {
       tape->accounts.push_back(account);
     }
   }
   if (outermost || options.account) count(options.account, &Counters::steps);
+  if (outermost) {
+    scope->governor = options.run;
+    if (!options.run && may_drop) scope->governor = std::make_shared<PlainGovernor>(tape);
+    memory::set_governor(scope->governor.get());
+  }
   thread.scopes.push_back(scope);
   record_this_thread(true);
   return scope;
@@ -108,14 +141,9 @@ std::shared_ptr<Scope> current_scope() {
   return thread.scopes.empty() ? nullptr : thread.scopes.back();
 }
 
-const std::vector<std::shared_ptr<Scope>>& open_scopes() { return state().scopes; }
-
-void note_no_grad_view(const at::Tensor& view) { state().no_grad_views.emplace_back(view.getIntrusivePtr()); }
-
-bool no_grad_view_lives() {
-  auto& views = state().no_grad_views;
-  views.erase(std::remove_if(views.begin(), views.end(), [](const auto& view) { return view.expired(); }), views.end());
-  return !views.empty();
+const std::vector<std::shared_ptr<Scope>>& open_scopes() {
+  pop_ended_scopes(state());
+  return state().scopes;
 }
 
 Pause::Pause() : exclude_(compat::kRecordKey) { ++state().paused; }

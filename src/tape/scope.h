@@ -9,6 +9,7 @@
 
 #include <retrace/policy.h>
 
+#include "memory/allocator.h"
 #include "tape/cuts.h"
 #include "tape/tape.h"
 
@@ -23,6 +24,7 @@ struct Scope {
   Account account;
   std::optional<CutTracker> cuts;
   bool rebuild_in_segments;
+  std::shared_ptr<memory::Governor> governor;  // of the thread's allocations; the outermost one's
   int64_t ops = 0;
   std::atomic<bool> ended{false};  // from another thread than its own: noticed at the next event
 };
@@ -50,12 +52,6 @@ void check_budget();
 std::shared_ptr<Scope> current_scope();
 // All of them, outermost first, for those who must observe every op.
 const std::vector<std::shared_ptr<Scope>>& open_scopes();
-
-// A view that was made without grad of a tensor with grad. LibTorch believes that it requires grad, gives it no
-// accumulator, and when it is saved through any hook, trips over that in backward (saved_variable.cpp, "No grad accumulator
-// for a saved leaf"). While such a view lives, autograd saves without us.
-void note_no_grad_view(const at::Tensor& view);
-bool no_grad_view_lives();
 
 // While one lives, this thread records nothing.
 class Pause {

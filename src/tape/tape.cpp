@@ -193,6 +193,7 @@ void Tape::append(std::unique_ptr<Op> op) {
 
 void Tape::make_root(ValueId id) {
   if (is_root(value(id))) return;
+  becomes_source<Reach>(*this, id);
   becomes_source<Alive>(*this, id);
   becomes_source<Pending>(*this, id);
   value(id).producer = kNone;
@@ -218,7 +219,7 @@ ValueId Tape::look_at(const at::Tensor& tensor) {
   if (!may_forget) return id;
   Value& v = value(id);
   ++place_;
-  if (v.first_look == 0) {
+  if (v.looks++ == 0) {
     v.first_look = place_;
     v.fleeting |= known && known->is_fleeting(place_);
   }
@@ -235,9 +236,9 @@ ValueId Tape::look_at(const at::Tensor& tensor) {
 
 // If nobody has read the content that its operator left, the value itself is without a recipe. Else there is one more value.
 ValueId Tape::found_written(ValueId id, const at::Tensor& tensor) {
-  const bool seen = value(id).consumed || value(id).handles > 0;
-  if (!seen) {
+  if (value(id).looks == 1) {
     make_root(id);
+    if (timeline) timeline->became_root(id);  // of a step that is only measured no value has a recipe
     value(id).unwritten = false;
     mark(id, tensor.storage(), verifies_);
     return id;
@@ -271,6 +272,7 @@ void Tape::hold(ValueId id, const c10::Storage& storage) {
   v.held = storage;
   if (!v.marked) mark(id, storage, false);
   add_holder(id, storage);
+  note_held(id);
 }
 
 bool Tape::encode(ValueId id, const c10::Storage& storage) {
@@ -301,6 +303,13 @@ void Tape::hold_copy(ValueId id, c10::Storage copy) {
   v.held_copy = true;
   note_kept(v.bytes);
   memory::set_owner(v.held, Owner::kept);
+  note_held(id);
+}
+
+void Tape::note_held(ValueId id) {
+  if (run) return;  // a budget's affair
+  held_.push_back(id);
+  held_since_balance_ += value(id).bytes;
 }
 
 void Tape::add_holder(ValueId id, const c10::Storage& storage) {
@@ -352,13 +361,21 @@ void Tape::note_kept(int64_t delta) {
 
 void Tape::nobody_alive(ValueId id) {
   if (!value(id).held && !value(id).encoded) return;
-  if (run && !closed_ && is_root(value(id))) return;  // what is evicted later may need it
-  // While recording goes on, an op still to come may read a living tensor whose recipe needs this value. In a plain
-  // backward nothing is recorded, so memory comes first, and collect() afterwards sees to such tensors.
-  if (closed_ || thread_phase() == Phase::backward) {
-    let_go(id);
-    dirty_ = !closed_;
-  }
+  const bool root = is_root(value(id));
+  if (counts_reach_ && !closed_ && root) return;  // what is evicted later may need it
+  // While recording goes on, an op still to come may read a living tensor whose recipe needs this value, and only a root
+  // cannot be had again. In a plain backward nothing is recorded, so memory comes first, and collect() afterwards sees to
+  // such tensors.
+  if (!closed_ && thread_phase() != Phase::backward && (root || !dropping_)) return;
+  let_go(id);
+  dirty_ |= !closed_ && thread_phase() == Phase::backward;
+}
+
+void Tape::nobody_reach(ValueId id) {
+  const Value& v = value(id);
+  if (closed_ || thread_phase() != Phase::backward || !v.held || !is_root(v) || v.held.use_count() > 1) return;
+  let_go(id);
+  dirty_ = true;
 }
 
 void Tape::nobody_pending(ValueId id) {
@@ -367,7 +384,10 @@ void Tape::nobody_pending(ValueId id) {
 
 void Tape::drop_op(OpId id) {
   for_each_output(op(id), [&](ValueId v) {
-    if (value(v).producer == id) value(v).producer = kNone;
+    if (value(v).producer != id) return;
+    becomes_source<Reach>(*this, v);
+    value(v).producer = kNone;
+    if (timeline && living_storage(v)) timeline->became_root(v);
   });
   ops_[static_cast<size_t>(id)].reset();
 }
@@ -397,6 +417,11 @@ void Tape::collect() {
   for (size_t v = 0; v < values_.size(); ++v) {
     if (is_root(values_[v])) settle(static_cast<ValueId>(v));
   }
+  drop_lost_ops();
+}
+
+void Tape::drop_lost_ops() {
+  surviving_ops_ = 0;
   for (OpId id = 0; id < next_op(); ++id) {
     const Op* const candidate = find_op(id);
     if (!candidate) continue;
@@ -408,13 +433,114 @@ void Tape::collect() {
   }
 }
 
+// The tape alone has it, and no handle could come to need it.
+bool Tape::is_idle(ValueId id) const {
+  const Value& v = value(id);
+  return v.held && v.held.use_count() <= 1 && v.alive == 0 && v.reach == 0;
+}
+
+bool Tape::let_go_idle() {
+  idle_looked_for_ = next_op();
+  const int64_t before = kept_bytes_;
+  collect();
+  bool freed = kept_bytes_ < before;
+  for (size_t v = 0; v < values_.size(); ++v) {
+    if (!is_idle(static_cast<ValueId>(v))) continue;
+    let_go(static_cast<ValueId>(v));
+    freed = true;
+  }
+  if (freed) drop_lost_ops();
+  return freed;
+}
+
+// A sweep for every operator would take the square of the tape's length.
+bool Tape::may_have_idle() const { return static_cast<size_t>(next_op() - idle_looked_for_) > surviving_ops_ / 16; }
+
+bool Tape::let_go_unpaying_roots() {
+  std::vector<ValueId> candidates;
+  for (size_t v = 0; v < values_.size(); ++v) {
+    Value& root = values_[v];
+    if (!is_root(root) || root.foreign || !root.held || root.held_copy || root.alive > 0) continue;
+    if (root.held.use_count() > 1 || root.handles > 0 || std::exchange(root.weighed, true)) continue;
+    candidates.push_back(static_cast<ValueId>(v));
+  }
+  if (candidates.empty()) return false;
+  bool freed = false;
+  std::vector<char> depends(values_.size());
+  for (const ValueId root : candidates) {
+    std::fill(depends.begin(), depends.end(), 0);
+    depends[static_cast<size_t>(root)] = 1;
+    int64_t behind = 0;
+    for (const auto& candidate : ops_) {
+      if (!candidate) continue;
+      const bool reads = std::any_of(candidate->args.begin(), candidate->args.end(), [&](const TensorArg& arg) {
+        return !arg.shape_only && depends[static_cast<size_t>(arg.value)];
+      });
+      if (!reads) continue;
+      for_each_output(*candidate, [&](ValueId v) {
+        depends[static_cast<size_t>(v)] = 1;
+        if (value(v).handles > 0) behind += value(v).bytes;
+      });
+    }
+    if (behind > value(root).bytes) continue;
+    let_go(root);
+    freed = true;
+  }
+  if (freed) drop_lost_ops();
+  return freed;
+}
+
+// What plain autograd would have and we do not.
+int64_t Tape::forgotten_bytes() {
+  int64_t bytes = 0;
+  ++pricings_;
+  for (const Handle* const handle : handles_) {
+    Value& v = value(handle->value());
+    if (v.held || v.rebuilt || v.encoded || std::exchange(v.priced, pricings_) == pricings_) continue;
+    if (storage(v.storage).pin.use_count() == 0) bytes += v.bytes;
+  }
+  return bytes;
+}
+
+void Tape::balance() {
+  if (closed_ || run || !may_be_out_of_balance()) return;
+  const auto in_vain = [&](ValueId id) {
+    const Value& v = value(id);
+    return v.held && v.handles == 0 && v.holders <= 1 && v.held.use_count() <= 1;
+  };
+  int64_t spare = forgotten_bytes();
+  std::erase_if(held_, [&](ValueId id) { return !value(id).held; });
+  std::vector<ValueId> held;
+  for (const ValueId id : held_) {
+    if (!in_vain(id)) continue;
+    held.push_back(id);
+    spare -= value(id).bytes;
+  }
+  if (spare < 0 && let_go_idle()) {
+    held_since_balance_ = slack_bytes_ + 1;  // look again
+    return balance();
+  }
+  // What is left is needed for a rebuild. A value that can be made again costs time to be without, a root cannot be.
+  std::sort(held.begin(), held.end(), [&](ValueId a, ValueId b) { return value(a).bytes > value(b).bytes; });
+  for (const ValueId id : held) {
+    if (spare >= 0) break;
+    if (is_root(value(id)) || value(id).held_copy || !in_vain(id)) continue;
+    spare += value(id).bytes;
+    value(id).keep = false;
+    let_go(id);
+  }
+  slack_bytes_ = std::max<int64_t>(spare, 0);
+  held_since_balance_ = 0;
+}
+
 void Tape::close() {
   begin_event();
   measure();
   closed_ = true;
   ids_.clear();
+  // Under a budget a later step may let go of what this one keeps.
   for (OpId id = 0; id < next_op(); ++id) {
-    if (find_op(id) && op(id).alive == 0) drop_op(id);
+    if (find_op(id) && op(id).alive == 0 && op(id).reach == 0) drop_op(id);
   }
   for (size_t v = 0; v < values_.size(); ++v) {
     if (values_[v].alive == 0) let_go(static_cast<ValueId>(v));
@@ -465,6 +591,7 @@ void Tape::add_handle(Handle& handle) {
   handles_.push_back(&handle);
   ++value(handle.value()).handles;
   change_need<Alive>(*this, handle.value(), 1);
+  if (counts_reach_) change_need<Reach>(*this, handle.value(), 1);
   // A backward that makes a graph will hardly walk it before it ends: nothing is worth holding for it yet.
   for (const uint64_t round : rounds_) handle.consume(round);
 }
@@ -477,7 +604,15 @@ void Tape::remove_handle(Handle& handle) {
   int32_t owed = 0;
   for (const uint64_t round : rounds_) owed += !handle.consumed_in(round);
   if (owed > 0) change_need<Pending>(*this, handle.value(), -owed);
+  held_since_balance_ += value(handle.value()).bytes;
   change_need<Alive>(*this, handle.value(), -1);
+  if (counts_reach_) change_need<Reach>(*this, handle.value(), -1);
+}
+
+void Tape::drop_handle(Handle& handle) {
+  dropping_ = true;
+  remove_handle(handle);
+  dropping_ = false;
 }
 
 void Tape::join_round(uint64_t round) {

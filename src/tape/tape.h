@@ -6,6 +6,7 @@
 // Two counts say who needs what, and all memory follows from them (see plan/demand.h):
 //   alive    by handles autograd still holds: what must stay possible to rebuild. At 0 the tape lets go of a value.
 //   pending  by unpacks the running backwards still owe: what is worth holding now. At 0 a rebuilt value is freed.
+// And under a budget a third: reach, by handles, of what could come to be needed if what is held now were let go of.
 //
 // One lock per tape; replay runs under it. Nothing here throws away content that could not be had again.
 #pragma once
@@ -15,6 +16,7 @@
 #include <c10/core/Storage.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -81,6 +83,7 @@ struct Op {
 
   int32_t alive = 0;
   int32_t pending = 0;
+  int32_t reach = 0;
   uint32_t visited = 0;  // the last replay that planned it
   uint32_t priced = 0;   // the last time somebody asked what rebuilding would take
 
@@ -100,6 +103,7 @@ struct Value {
   bool consumed = false;       // an op on the tape reads it
   bool held_copy = false;      // `held` is our own copy, so nobody else can change it
   bool segment_start = false;  // a rebuild in segments stopped here
+  bool weighed = false;        // a root: against what it lets be forgotten
   bool scratch = false;        // not the same bit for bit when rebuilt, and need not be
   bool unwritten = false;      // part of it is memory that no recorded operator has written
   int64_t written_begin = 0, written_end = 0;  // the part that was, while `unwritten`
@@ -111,6 +115,7 @@ struct Value {
   bool fleeting = false;      // may be written without notice: what reads it is not run again
   uint64_t mark = 0;
   uint64_t first_look = 0;  // a place, see KnownSteps
+  int32_t looks = 0;
 
   c10::Storage held;                            // strong while alive: roots, kept values, cut vertices
   std::shared_ptr<const EncodedValue> encoded;  // instead of `held`
@@ -118,9 +123,11 @@ struct Value {
   int64_t last_used = 0;                        // by the tape's clock
   int32_t alive = 0;
   int32_t pending = 0;
+  int32_t reach = 0;    // counted only under a budget
   int32_t uses = 0;     // within the running replay
   int32_t handles = 0;  // that stand for it
   int32_t holders = 0;  // of its bytes, for the books: `held` and handles
+  uint32_t priced = 0;  // the last time somebody summed over values
 };
 
 struct StorageRecord {
@@ -199,15 +206,32 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
   // Whether some handle stands for a value that would have to be rebuilt.
   bool has_handles() const { return !handles_.empty(); }
+  bool has_living_graph() const { return !handles_.empty() || !keepers_.empty(); }
 
   // Drops ops that nothing can ask for any more.
   void collect();
+  // Of what the tape alone holds, lets go of what no handle could come to need. Costs a recipe where the program still has
+  // something made of it. Returns whether anything was freed.
+  bool let_go_idle();
+  bool may_have_idle() const;
+  // Likewise of roots that are larger than what they let be forgotten. That is then held for good.
+  bool let_go_unpaying_roots();
+  // Holding what autograd did not save pays only while more than that is forgotten: else what is held goes. Called before
+  // an allocation that would raise the step's peak, so that no policy takes more than the plain program.
+  void balance();
+  // Whether balance() might find something.
+  bool may_be_out_of_balance() const { return held_since_balance_ > slack_bytes_; }
+
+  // Where the tape closed with a graph still alive, a later step may evict from it.
+  bool has_evictable() const { return closed_ && !handles_.empty() && counts_reach_; }
+  void count_reach() { counts_reach_ = true; }
   // Recording has ended: what no handle needs is dropped at once.
   void close();
 
   // -- Handles --
   void add_handle(Handle& handle);
   void remove_handle(Handle& handle);
+  void drop_handle(Handle& handle);  // autograd let go of it
   // One that keeps its tensor itself: only the timeline must know what that has become.
   void add_keeper(Handle& handle);
   void remove_keeper(Handle& handle);
@@ -230,6 +254,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
   int64_t bytes() const;  // of the tape itself
   void note_kept(int64_t delta);
+  void note_held(ValueId value);
   void measure();  // tells the accounts how large the tape is
   // Of what the tape holds or has rebuilt, lets go of the value that is cheapest to do without. Returns the bytes freed, 0 if
   // nothing can go.
@@ -253,8 +278,10 @@ class Tape : public std::enable_shared_from_this<Tape> {
   // For plan/demand.h.
   demand::Work& work(Alive) { return alive_work_; }
   demand::Work& work(Pending) { return pending_work_; }
+  demand::Work& work(Reach) { return reach_work_; }
   void nobody_alive(ValueId value);
   void nobody_pending(ValueId value);
+  void nobody_reach(ValueId value);
 
  private:
   friend class Replay;
@@ -271,6 +298,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
   ValueId add_value(StorageId storage, OpId producer, int64_t bytes);
   c10::Storage living_storage(ValueId id);
   void hold_rebuilt(ValueId id);
+  bool is_idle(ValueId id) const;
+  void drop_lost_ops();
+  int64_t forgotten_bytes();
   void join_round(uint64_t round);
   void drop_op(OpId id);
   bool encode(ValueId id, const c10::Storage& storage);
@@ -292,16 +322,22 @@ class Tape : public std::enable_shared_from_this<Tape> {
   std::vector<Handle*> handles_;
   std::vector<Handle*> keepers_;
   std::vector<uint64_t> rounds_;  // backwards that have unpacked here and not ended
+  OpId idle_looked_for_ = kNone;  // when so many ops had been recorded
   size_t since_collect_ = 0;      // ops appended
   size_t since_dirty_ = 0;        // events in backward
   size_t surviving_ops_ = 0;      // of the last collect(), so that collecting stays cheap
-  bool dirty_ = false;            // a backward let go of values while recording is open
+  bool counts_reach_ = false;
+  bool dropping_ = false;                       // a handle
+  std::atomic<int64_t> held_since_balance_{0};  // bytes; at most so much worse than it was then
+  std::atomic<int64_t> slack_bytes_{0};         // forgotten less held in vain, when balance() last looked
+  std::vector<ValueId> held_;                   // since then or still, for balance()
+  bool dirty_ = false;                          // a backward let go of values while recording is open
   bool closed_ = false;
   bool verifies_ = false;
   uint64_t place_ = 0;
   std::vector<Settings> settings_;
   const bool tags_weights_;
-  demand::Work alive_work_, pending_work_;
+  demand::Work alive_work_, pending_work_, reach_work_;
   uint32_t replays_ = 0;
   uint32_t pricings_ = 0;
   int64_t clock_ = 0;  // events

@@ -24,6 +24,7 @@ uint64_t hash_of(const std::string& text) {
 
 Timeline::Timeline() {
   book_.emplace();
+  peak_.emplace();
   window_ = memory::next_window();
   const memory::Bytes live = memory::live();
   graph_.start_bytes = live.total();
@@ -169,6 +170,8 @@ void Timeline::end(Tape& tape, double seconds) {
   graph_.seconds = seconds;
   graph_.weight_bytes = std::max(graph_.weight_bytes, memory::live()[memory::Owner::weights]);
   graph_.signature = prefix_hashes_.empty() ? 0 : prefix_hashes_.back();
+  ended_peak_bytes_ = peak_->bytes();
+  peak_.reset();
   book_.reset();  // what outlives the step is for the next one like anything else from outside
 }
 

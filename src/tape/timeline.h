@@ -27,6 +27,7 @@ class Timeline {
   void dropped(Tape& tape, int32_t handle);
 
   void became_root(ValueId value);
+  bool can_be_rebuilt(ValueId value) const { return graph_.values[static_cast<size_t>(value)].producer != plan::kNone; }
   void can_be_encoded(ValueId value, const plan::Encoding& encoding);
   bool looked_for_encoding(ValueId value);  // false the first time
 
@@ -44,6 +45,9 @@ class Timeline {
   void track(const c10::Storage& storage);  // it belongs to the tape
 
   plan::Graph graph() const;
+  int64_t peak_bytes() const {
+    return peak_ ? peak_->bytes() : ended_peak_bytes_;
+  }  // of everything live, during the step
 
  private:
   void add_event(plan::EventKind kind, int32_t id);
@@ -52,7 +56,9 @@ class Timeline {
   void describe(Tape& tape, ValueId value);
   int32_t number_of(StorageId storage);
 
-  std::optional<memory::Book> book_;  // until the step ends
+  std::optional<memory::Book> book_;       // until the step ends
+  std::optional<memory::PeakWatch> peak_;  // likewise
+  int64_t ended_peak_bytes_ = 0;
   plan::Graph graph_;
   memory::OtherBytes window_;             // as the latest one began
   memory::OtherBytes op_window_;          // as the running op began

@@ -1,0 +1,86 @@
+#include "tape/no_grad_views.h"
+
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+namespace retrace {
+namespace {
+
+struct Views {
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> alive;
+  std::vector<char> running;  // operators, outermost first: whether they were given such a view
+  std::optional<at::CallbackHandle> callback;
+
+  ~Views() { stop(); }
+  void stop() {
+    if (callback) at::removeCallback(*callback);
+    callback.reset();
+    running.clear();
+  }
+};
+
+Views& views() {
+  thread_local Views instance;
+  return instance;
+}
+
+bool has_no_grad_view(const c10::IValue& v) {
+  if (v.isTensor()) return is_no_grad_view(v.toTensor());
+  if (!v.isList()) return false;
+  const auto list = v.toListRef();
+  return std::any_of(list.begin(), list.end(), [](const c10::IValue& e) { return has_no_grad_view(e); });
+}
+
+std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& operation) {
+  const auto inputs = operation.inputs();
+  views().running.push_back(
+      std::any_of(inputs.begin(), inputs.end(), [](const auto& v) { return has_no_grad_view(v); }));
+  return nullptr;
+}
+
+void operator_ends(const at::RecordFunction&, at::ObserverContext*) {
+  if (!views().running.empty()) views().running.pop_back();
+}
+
+}  // namespace
+
+bool is_no_grad_view(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.requires_grad()) return false;
+  const auto* const meta = torch::autograd::impl::get_autograd_meta(tensor);
+  return meta && !meta->grad_fn_ && !meta->requires_grad_;
+}
+
+void note_no_grad_view(const at::Tensor& view) {
+  Views& mine = views();
+  mine.alive.emplace_back(view.getIntrusivePtr());
+  if (mine.callback) return;
+  mine.callback = at::addThreadLocalCallback(at::RecordFunctionCallback(&operator_begins, &operator_ends)
+                                                 .needsInputs(true)
+                                                 .scopes({at::RecordScope::FUNCTION}));
+}
+
+void forget_no_grad_views() {
+  views().alive.clear();
+  views().stop();
+}
+
+bool may_save_no_grad_view() {
+  Views& mine = views();
+  if (mine.alive.empty()) return false;
+  std::erase_if(mine.alive, [](const auto& weak) {
+    const auto view = weak.lock();
+    return !view || !is_no_grad_view(at::Tensor(view));
+  });
+  if (mine.alive.empty()) {
+    mine.stop();
+    return false;
+  }
+  // Between operators it is a Function that saves what it likes.
+  return mine.running.empty() || mine.running.back() != 0;
+}
+
+}  // namespace retrace
