@@ -90,15 +90,17 @@ class RetraceScopes : public Scopes {
     try {
       restart_peak();
       const auto step = session->step();
+      if (owed_.count(number) != 0) note_broken(owed_[number] + ", and the next step was not refused");
       held_bytes_ = must_hold(scope) ? *budget_of(scope).bytes() : 0;
       body();
-      held_bytes_ = 0;
+      if (!above_budget_.empty()) owed_[number] = above_budget_;
+      forget_budget();
     } catch (const InfeasibleBudget& error) {
-      held_bytes_ = 0;
+      forget_budget();
       refused(scope, error);
       throw;
     } catch (...) {
-      held_bytes_ = 0;
+      forget_budget();
       throw;
     }
   }
@@ -110,7 +112,7 @@ class RetraceScopes : public Scopes {
   }
 
   // A budget governs the thread of its step: what another thread takes meanwhile is counted but cannot be let go of.
-  void worked_on_thread() override { held_bytes_ = 0; }
+  void worked_on_thread() override { forget_budget(); }
 
   void begin_run() override {
     memory::reset_peak();
@@ -121,8 +123,8 @@ class RetraceScopes : public Scopes {
 
   void backward_ended() override {
     if (held_bytes_ == 0 || memory::peak_bytes() <= held_bytes_) return;
-    note_broken("the peak was " + std::to_string(memory::peak_bytes()) +
-                " when a backward ended, above the budget of " + std::to_string(held_bytes_));
+    above_budget_ = "the peak was " + std::to_string(memory::peak_bytes()) +
+                    " when a backward ended, above the budget of " + std::to_string(held_bytes_);
   }
 
  private:
@@ -173,6 +175,11 @@ class RetraceScopes : public Scopes {
     budgets_.bytes[*budgets_.refused] = error.smallest_bytes - budgets_.start_bytes;
   }
 
+  void forget_budget() {
+    held_bytes_ = 0;
+    above_budget_.clear();
+  }
+
   void note_broken(std::string text) {
     if (budgets_.broken.empty()) budgets_.broken = std::move(text);
   }
@@ -182,6 +189,9 @@ class RetraceScopes : public Scopes {
   int depth_ = 0;
   int64_t peak_bytes_ = 0;  // since begin_run(), before the latest restart_peak()
   int64_t held_bytes_ = 0;  // the budget of the open step, if it must hold
+  // A backward that leaves a graph alive does not refuse: a later one, or the session's next step(), does.
+  std::string above_budget_;
+  std::map<int64_t, std::string> owed_;  // by session number: steps that should have been refused
 };
 
 }  // namespace
