@@ -82,9 +82,11 @@ std::string describe(const Bytes& bytes) {
   return text;
 }
 
-void reserve(int64_t bytes, Owner owner) {
+// False, and nothing has happened, if that would bring the live bytes above the budget.
+bool reserve(int64_t bytes, Owner owner, int64_t budget_bytes) {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
+  if (c.total + bytes > budget_bytes) return false;
   TORCH_CHECK_WITH(OutOfMemoryError, !c.limit || c.total + bytes <= *c.limit, "[retrace::memory] an allocation of ",
                    bytes, " bytes would bring the live bytes from ", c.total, " above the limit of ",
                    c.limit.value_or(0), ", so it was refused. Held by: ", describe(c.live),
@@ -92,6 +94,7 @@ void reserve(int64_t bytes, Owner owner) {
   c.live.by_owner[index(owner)] += bytes;
   c.total += bytes;
   c.note_peaks();
+  return true;
 }
 
 void release(int64_t bytes, Owner owner, uint32_t book) {
@@ -110,12 +113,15 @@ int64_t total_now() {
   return counter().total;
 }
 
-// Without the lock: making room frees memory.
-void ask_governor(int64_t bytes) {
+// Makes room without the counter's lock, for that frees memory, and tries again if another thread has taken it meanwhile.
+void reserve_within_budget(int64_t bytes, Owner owner) {
+  constexpr int kTries = 16;
   Governor* const governor = current_governor;
-  if (!governor) return;
-  const int64_t wanted = total_now() + bytes;
-  if (wanted > governor->budget_bytes()) governor->make_room(wanted);
+  for (int i = 0; governor && i < kTries; ++i) {
+    if (reserve(bytes, owner, governor->budget_bytes())) return;
+    governor->make_room(total_now() + bytes);
+  }
+  reserve(bytes, owner, INT64_MAX);
 }
 
 void maybe_fail(size_t bytes) {
@@ -142,9 +148,8 @@ class CountingAllocator final : public compat::Allocator {
   at::DataPtr make(size_t bytes) const override {
     if (bytes == 0) return {nullptr, nullptr, &free_block, at::kCPU};
     maybe_fail(bytes);
-    ask_governor(static_cast<int64_t>(bytes));
     const Owner owner = current_owner;
-    reserve(static_cast<int64_t>(bytes), owner);
+    reserve_within_budget(static_cast<int64_t>(bytes), owner);
     void* raw = nullptr;
     try {
       raw = wrapped->raw_allocate(bytes + sizeof(Header));

@@ -46,11 +46,11 @@ const std::vector<std::string>& strategies();
 Answer solve(const Graph& graph, int64_t budget_bytes, const SolveOptions& options = {});
 
 // What the program does without us: everything that autograd saved is kept, and nothing else. Budgets in percent are of its
-// peak.
+// peak. With the peaks of all events.
 Outcome plain(const Graph& graph);
 
 // The smallest budget that holds from the very first step on, before any plan exists: nothing is held that is not being
-// used at the moment. Never above the plain peak.
+// used at the moment. Never above the plain peak. With the peaks of all events.
 Outcome smallest(const Graph& graph);
 
 // No plan for `graph` within the budget rebuilds for less than this many seconds.

@@ -31,11 +31,11 @@ Answer solve(const Graph& graph, int64_t budget_bytes, const SolveOptions& optio
 
 Outcome plain(const Graph& graph) {
   const Graph as_plain = without(graph, unsaved_roots(graph));
-  return Simulator(as_plain).run(keep_saved(as_plain));
+  return Simulator(as_plain).run(keep_saved(as_plain), /*event_peaks=*/true);
 }
 
 Outcome smallest(const Graph& graph) {
-  const auto again = [](const Graph& g) { return Simulator(g).run(Choices(g.values.size(), Choice::again)); };
+  const auto again = [](const Graph& g) { return Simulator(g).run(Choices(g.values.size(), Choice::again), true); };
   const Outcome outcomes[] = {again(graph), again(without(graph, idle_roots(graph))), plain(graph)};
   return *std::min_element(std::begin(outcomes), std::end(outcomes),
                            [](const Outcome& a, const Outcome& b) { return a.peak_bytes < b.peak_bytes; });

@@ -19,7 +19,10 @@ constexpr size_t kMostCandidates = 1024;
 
 bool Tape::is_at_hand(ValueId id) {
   const Value& v = value(id);
-  return v.held || v.encoded || v.rebuilt || living_storage(id);
+  if (v.held || v.encoded || v.rebuilt) return true;
+  const c10::Storage living = living_storage(id);
+  // After its step a weight may have been updated in a way that LibTorch does not count.
+  return living && (!closed_ || is_as_marked(id, living));
 }
 
 double Tape::replay_seconds(const Op& op, ValueId wanted) {
@@ -62,9 +65,8 @@ int64_t Tape::evictable_bytes(ValueId id) const {
   return v.held.use_count() > 1 ? 0 : v.bytes;
 }
 
-int64_t Tape::evict_one() {
-  ValueId best = kNone;
-  double best_score = 0;
+Tape::Evictable Tape::cheapest() {
+  Evictable best;
   const size_t stride = std::max<size_t>(1, values_.size() / kMostCandidates);
   for (size_t i = stride == 1 ? 0 : static_cast<size_t>(clock_) % stride; i < values_.size(); i += stride) {
     const auto id = static_cast<ValueId>(i);
@@ -75,20 +77,17 @@ int64_t Tape::evict_one() {
     const auto staleness = static_cast<double>(clock_ - values_[i].last_used + 1);
     // What no handle needs any more (a graph that died in forward) costs nothing to be without.
     const double score = values_[i].alive == 0 ? 0 : *seconds / (static_cast<double>(bytes) * staleness);
-    if (best != kNone && score >= best_score) continue;
-    best = id;
-    best_score = score;
+    if (best.value == kNone || score < best.score) best = {id, score};
   }
-  if (best == kNone && stride > 1) return evict_any();
-  return best == kNone ? 0 : evict(best);
+  return best.value == kNone && stride > 1 ? any_evictable() : best;
 }
 
-int64_t Tape::evict_any() {
+Tape::Evictable Tape::any_evictable() {
   for (size_t i = 0; i < values_.size(); ++i) {
     const auto id = static_cast<ValueId>(i);
-    if (const int64_t bytes = evict(id)) return bytes;
+    if (evictable_bytes(id) > 0 && seconds_to_rebuild(id)) return {id, 0};
   }
-  return 0;
+  return {};
 }
 
 int64_t Tape::evict(ValueId id) {
@@ -100,9 +99,29 @@ int64_t Tape::evict(ValueId id) {
     ceases_source<Pending>(*this, id);
   } else {
     v.keep = false;
+    if (closed_) hold_roots_of(id);
     let_go(id);
   }
   return bytes;
+}
+
+// When the step ended, roots that nothing forgotten needed were let go of. The program still has them, or `id` could not go.
+void Tape::hold_roots_of(ValueId id) {
+  ++pricings_;
+  std::vector<ValueId> work{id};
+  while (!work.empty()) {
+    Op& producer = op(value(work.back()).producer);
+    work.pop_back();
+    if (std::exchange(producer.priced, pricings_) == pricings_) continue;
+    for (const TensorArg& arg : producer.args) {
+      if (arg.shape_only) continue;
+      if (!is_root(value(arg.value))) {
+        if (!is_at_hand(arg.value)) work.push_back(arg.value);
+      } else if (const c10::Storage living = living_storage(arg.value)) {
+        hold(arg.value, living);
+      }
+    }
+  }
 }
 
 }  // namespace retrace

@@ -351,10 +351,12 @@ namespace {
   const Handle* culprit = &found;
   for (const Handle* const handle : handles) {
     const Value& v = tape.value(handle->value());
-    if (!handle->fingerprint() || !v.rebuilt || v.producer >= tape.value(culprit->value()).producer) continue;
+    if (!handle->fingerprint() || !v.rebuilt || tape.is_root(v) || v.producer >= tape.value(culprit->value()).producer)
+      continue;
     if (fingerprint(handle->geometry().over(v.rebuilt)) != *handle->fingerprint()) culprit = handle;
   }
-  const std::string name = tape.op(tape.value(culprit->value()).producer).name();
+  const Op* const op = tape.find_op(tape.value(culprit->value()).producer);
+  const std::string name = op ? op->name() : "?";
   throw InternalError("[verify] op '" + name + "': its result " + culprit->geometry().describe() +
                       " differs from the one computed in forward, so gradients would be wrong. The operator, or one "
                       "before it that saves nothing, does not compute the same thing twice, or memory was changed "
@@ -364,11 +366,20 @@ namespace {
 
 }  // namespace
 
-// The sample that was taken of every content serves for what is rebuilt, too.
-bool Tape::is_as_made(ValueId id, const c10::Storage& storage) const {
+// Whether what is handed out is what forward computed. The tensor that autograd itself would have saved is, whatever has
+// become of it: then plain autograd goes on with that, too. Without a fingerprint of this very tensor, the mark that every
+// content gets must do.
+void Tape::verify(const Handle& handle, const c10::Storage& storage, const at::Tensor& tensor) {
+  const ValueId id = handle.value();
   const Value& v = value(id);
-  const bool rebuilt = storage.unsafeGetStorageImpl() == v.rebuilt.unsafeGetStorageImpl();
-  return !rebuilt || !v.dense || v.scratch || lossy || is_as_marked(id, storage);
+  if (storage.unsafeGetStorageImpl() == this->storage(v.storage).pin._unsafe_get_target()) return;
+  const Pause pause;
+  if (handle.fingerprint()) {
+    if (fingerprint(tensor) != *handle.fingerprint()) report_mismatch(*this, handle, handles_);
+    count(handle.account(), &Counters::values_verified);
+  } else if (v.dense && !v.scratch && !lossy && !is_as_marked(id, storage)) {
+    report_mismatch(*this, handle, handles_);
+  }
 }
 
 at::Tensor Tape::unpack(Handle& handle) {
@@ -382,13 +393,7 @@ at::Tensor Tape::unpack(Handle& handle) {
   if (timeline) timeline->unpack_ended();
   used(id);
   at::Tensor tensor = handle.geometry().over(storage);
-  if (handle.fingerprint()) {
-    const Pause pause;
-    if (fingerprint(tensor) != *handle.fingerprint()) report_mismatch(*this, handle, handles_);
-    count(handle.account(), &Counters::values_verified);
-  } else if (!is_as_made(id, storage)) {
-    report_mismatch(*this, handle, handles_);
-  }
+  verify(handle, storage, tensor);
   if (round != 0 && !handle.consumed_in(round)) {
     handle.consume(round);
     change_need<Pending>(*this, id, -1);

@@ -37,13 +37,46 @@ std::string described(const InfeasibleBudget::Needs& needs) {
 
 }  // namespace
 
+Budgeting::Peak Budgeting::peak_of(const plan::Graph& graph, const plan::Outcome& outcome) const {
+  Peak peak;
+  peak.start_bytes = start_bytes_;
+  peak.start_gradient_bytes = start_gradient_bytes_;
+  peak.bytes = outcome.peak_bytes;
+  std::vector<char> released(graph.values.size());
+  for (const plan::Event& event : graph.events) {
+    if (event.kind == plan::EventKind::release) released[static_cast<size_t>(event.id)] = 1;
+  }
+  int64_t made = 0;
+  for (size_t e = 0; e < outcome.event_peaks.size(); ++e) {
+    const plan::Event& event = graph.events[e];
+    if (event.kind == plan::EventKind::op) {
+      for (const plan::ValueId v : graph.ops[static_cast<size_t>(event.id)].fresh) {
+        if (released[static_cast<size_t>(v)] == 0) made += graph.values[static_cast<size_t>(v)].bytes;
+      }
+    }
+    const int64_t rest = outcome.event_peaks[e] - made;
+    peak.without_made = std::max(peak.without_made, rest);
+    peak.without_gradients = std::max(peak.without_gradients, rest - event.gradient_bytes);
+  }
+  return peak;
+}
+
+int64_t Budgeting::Peak::starting_with(int64_t more_bytes, int64_t gradient_bytes) const {
+  const int64_t more = more_bytes - start_bytes;
+  if (more < 0) return bytes + more;
+  int64_t peak = std::max(bytes, without_made + more);
+  // Gradients that were not there: nobody knows yet when the program lets go of them, or whether.
+  if (gradient_bytes > start_gradient_bytes) peak = std::max(peak, without_gradients + more + gradient_bytes);
+  return peak;
+}
+
 // In percent: of the peak that the plain program would have in such a step with what is live now. Of a step that is not
 // known yet: of the largest.
 int64_t Budgeting::budget_bytes(const Known* known) const {
   if (budget_.bytes()) return std::max(*budget_.bytes(), smallest_bytes_);
-  int64_t plain = plain_peak_bytes_ > 0 ? plain_peak_bytes_ + all_start_bytes_ : 0;
+  int64_t plain = other_plain_ ? other_plain_->starting_with(start_bytes_, start_gradient_bytes_) : 0;
   for (const Known& k : known_) {
-    if (!known || known == &k) plain = std::max(plain, k.plain_peak_bytes + all_start_bytes_ - k.plain_start_bytes);
+    if (!known || known == &k) plain = std::max(plain, k.plain.starting_with(start_bytes_, start_gradient_bytes_));
   }
   if (plain == 0) return kNoBudget;  // the first step shows what 100 % is
   return std::max(static_cast<int64_t>(std::floor(*budget_.fraction() * static_cast<double>(plain))), smallest_bytes_);
@@ -51,10 +84,11 @@ int64_t Budgeting::budget_bytes(const Known* known) const {
 
 std::shared_ptr<Run> Budgeting::begin_step(const std::shared_ptr<Timeline>& timeline) {
   const std::lock_guard lock(mutex_);
-  if (const auto refusal = std::exchange(refusal_, std::nullopt)) refuse(*refusal);
   const memory::Bytes live = memory::live();
-  all_start_bytes_ = live.total();
-  start_bytes_ = live.total() - live[memory::Owner::gradients];
+  start_gradient_bytes_ = live[memory::Owner::gradients];
+  start_bytes_ = live.total() - start_gradient_bytes_;
+  if (const auto refusal = std::exchange(refusal_, std::nullopt))
+    refuse(*refusal, refusal->smallest.starting_with(start_bytes_, start_gradient_bytes_));
   ++steps_;
   return std::make_shared<Run>(
       budget_.allows_bfloat16(), known_.empty() ? no_guide() : guide_for(known_[latest_]),
@@ -62,7 +96,8 @@ std::shared_ptr<Run> Budgeting::begin_step(const std::shared_ptr<Timeline>& time
       [this, weak = std::weak_ptr(timeline)](const Run& run) {
         const auto open = weak.lock();
         if (!open || budget_.is_best_effort()) return;
-        refuse(shortage_of(open->graph(), run));
+        const Shortage shortage = shortage_of(open->graph(), run);
+        refuse(shortage, shortage.smallest.bytes);
       });
 }
 
@@ -73,7 +108,7 @@ Budgeting::Shortage Budgeting::shortage_of(const plan::Graph& graph, const Run& 
     smallest.at_peak.other += run.most_wanted_bytes() - smallest.peak_bytes;
     smallest.peak_bytes = run.most_wanted_bytes();
   }
-  Shortage shortage{smallest.peak_bytes, run.given_bytes(), {}, steps_ == 1};
+  Shortage shortage{peak_of(graph, smallest), run.given_bytes(), {}, steps_ == 1};
   InfeasibleBudget::Needs& needs = shortage.needs;
   needs.weight_bytes = smallest.at_peak.weights;
   needs.gradient_bytes = smallest.at_peak.gradients;
@@ -83,17 +118,17 @@ Budgeting::Shortage Budgeting::shortage_of(const plan::Graph& graph, const Run& 
   return shortage;
 }
 
-void Budgeting::refuse(const Shortage& shortage) {
-  const std::string bytes = std::to_string(shortage.smallest_bytes);
+void Budgeting::refuse(const Shortage& shortage, int64_t smallest_bytes) {
+  InfeasibleBudget::Needs needs = shortage.needs;
+  needs.before_bytes += smallest_bytes - shortage.smallest.bytes;  // what the step before made for good
+  const std::string bytes = std::to_string(smallest_bytes);
   throw InfeasibleBudget(
       "[budget] a step needs at least " + bytes + " bytes and its budget is " + std::to_string(shortage.budget_bytes) +
-          ", so it cannot be kept. At the fullest moment of such a step: " + described(shortage.needs) + "." +
-          (shortage.first_step ? " State that an optimizer makes after its first backward may come on "
-                                 "top, and is not in it."
-                               : "") +
+          ", so it cannot be kept. At the fullest moment of such a step: " + described(needs) + "." +
+          (shortage.first_step ? " State that an optimizer has not made yet may come on top, and is not in it." : "") +
           " Give at least retrace::budget(" + bytes +
           "), or retrace::budget(...).best_effort() to run with the smallest.",
-      shortage.smallest_bytes, shortage.needs);
+      smallest_bytes, needs);
 }
 
 // Close to the smallest budget the only plan may be to rebuild everything every time. Eviction has done better then, and is
@@ -203,8 +238,8 @@ plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double
   }
   if (!timeline.had_backward()) {  // nothing was asked for: nothing to plan
     plan::Graph graph = timeline.graph();
-    if (budget_.fraction())
-      plain_peak_bytes_ = std::max(plain_peak_bytes_, plan::plain(graph).peak_bytes - all_start_bytes_);
+    const Peak plain = peak_of(graph, plan::plain(graph));
+    if (!other_plain_ || other_plain_->bytes < plain.bytes) other_plain_ = plain;
     return graph;
   }
   Known* known = find_known(timeline.prefix_hashes());
@@ -218,9 +253,11 @@ plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double
   } else {
     learn(*known, run, timeline, timeline.peak_bytes());
   }
-  if (budget_.fraction() && (known->plain_peak_bytes == 0 || known->plain_start_bytes != all_start_bytes_)) {
-    known->plain_peak_bytes = run.only_measures() ? timeline.peak_bytes() : plan::plain(known->graph).peak_bytes;
-    known->plain_start_bytes = all_start_bytes_;
+  const bool starts_alike =
+      known->plain.start_bytes == start_bytes_ && known->plain.start_gradient_bytes == start_gradient_bytes_;
+  if (budget_.fraction() && (known->plain.bytes == 0 || !starts_alike)) {
+    const plan::Graph graph = timeline.graph();
+    known->plain = peak_of(graph, plan::plain(graph));
   }
   if (!run.plan() && run.most_wanted_bytes() == 0 && !run.only_measures()) {
     known->online = {replay_seconds, timeline.peak_bytes(), start_bytes_};

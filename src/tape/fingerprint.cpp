@@ -96,10 +96,11 @@ uint64_t fingerprint(const c10::Storage& storage) {
 }
 
 uint64_t sample(const c10::Storage& storage) {
+  constexpr size_t kWholeBytes = 16 * 1024;
   constexpr size_t kPieces = 64, kPieceBytes = 64;  // cache lines
   const auto* const bytes = static_cast<const char*>(storage.data_ptr().get());
   const size_t size = bytes ? storage.nbytes() : 0;
-  if (size <= kPieces * kPieceBytes) return XXH3_64bits(bytes ? bytes : "", size);
+  if (size <= kWholeBytes) return XXH3_64bits(bytes ? bytes : "", size);
   char pieces[kPieces * kPieceBytes];
   for (size_t i = 0; i < kPieces; ++i) {
     std::memcpy(pieces + i * kPieceBytes, bytes + (size - kPieceBytes) * i / (kPieces - 1), kPieceBytes);

@@ -9,6 +9,7 @@
 
 #include "store/encoded_value.h"
 #include "tape/fingerprint.h"
+#include "tape/no_grad_views.h"
 #include "tape/run.h"
 #include "tape/scope.h"
 #include "tape/timeline.h"
@@ -51,7 +52,7 @@ void Handle::call_pack_hook(const at::Tensor& tensor) {
   count(account_, &Counters::saved_tensors);
   version_ = tensor.unsafeGetTensorImpl()->version_counter();
   saved_version_ = version_of(version_);
-  orphan_ = tensor.requires_grad() && tensor.is_leaf() && !torch::autograd::impl::grad_accumulator(tensor);
+  orphan_ = is_no_grad_view(tensor);
   save(tensor, *scope);
 }
 
@@ -99,6 +100,7 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
 
 at::Tensor Handle::call_unpack_hook() {
   check_version();
+  unpacked_ = true;
   if (orphan_) {
     throw NotSupported(
         "[backward] a view that was made under no_grad of a tensor with grad, before the checkpoint or step "

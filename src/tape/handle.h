@@ -36,6 +36,7 @@ class Handle final : public compat::SavedVariableHooks {
   void set_timeline_id(int32_t id) { timeline_id_ = id; }
   size_t position() const { return position_; }
   void set_position(size_t position) { position_ = position; }
+  bool unpacked() const { return unpacked_; }  // at least once
   const Geometry& geometry() const { return geometry_; }
   const std::optional<uint64_t>& fingerprint() const { return fingerprint_; }
   const Account& account() const { return account_; }
@@ -55,7 +56,8 @@ class Handle final : public compat::SavedVariableHooks {
   Geometry geometry_;
   c10::VariableVersion version_;
   uint32_t saved_version_ = 0;
-  bool orphan_ = false;  // see no_grad_view_lives()
+  bool orphan_ = false;  // see tape/no_grad_views.h
+  bool unpacked_ = false;
   std::optional<uint64_t> fingerprint_;
   Account account_;
   int32_t timeline_id_ = -1;

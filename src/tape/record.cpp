@@ -172,16 +172,18 @@ class Recording {
     seen_.push_back(tensor);
   }
 
-  // What optimizers do after backward, and zero_grad() before forward: nothing saved is to be rebuilt from what is written
-  // over, and no graph will save the result before something reads it, as a root. To hold the old content would cost
-  // memory for nothing.
-  bool is_update() const { return traits_.only_writes && !at::GradMode::is_enabled() && !tape_.has_handles(); }
+  // What optimizers do: no graph will save the result before something reads it, as a root, and nothing that was forgotten is
+  // to be rebuilt from what is written over. To hold the old content would cost memory for nothing. (What is held and could
+  // have been rebuilt from it is held for good.)
+  bool is_update(const Value& before) const {
+    return traits_.only_writes && !at::GradMode::is_enabled() && before.alive == 0;
+  }
 
   // The content that is about to be overwritten must stay available to whoever is rebuilt from it, this op included.
   void prepare_write(const TensorArg& arg, const at::Tensor& seen) {
     const Value& v = tape_.value(arg.value);
     if (!tape_.is_root(v) || !(replayable_ || v.consumed) || v.held_copy) return;
-    if (is_update()) {
+    if (is_update(v)) {
       repeatable_ = replayable_ = false;
     } else if (v.bytes <= kSmallRootBytes) {
       const memory::OwnerScope owner(memory::Owner::kept);

@@ -1,6 +1,7 @@
 #include "tape/run.h"
 
 #include <algorithm>
+#include <mutex>
 
 namespace retrace {
 
@@ -13,8 +14,8 @@ Run::Run(bool allows_bfloat16, Guide guide, FindGuide find_guide, Refuse refuse)
 
 void Run::check_budget() {
   if (most_wanted_bytes_ == 0) return;
-  // While a graph is alive another backward is likely to come, which may need more: then the whole step tells.
-  if (const auto tape = tape_.lock(); tape && tape->has_living_graph()) return;
+  // Another backward is likely to come, which may need more: then the whole step tells.
+  if (const auto tape = tape_.lock(); tape && tape->has_graph_to_come()) return;
   refused_ = true;
   refuse_(*this);
 }
@@ -39,30 +40,83 @@ plan::Choice Run::choice(ValueId value) const {
   return at < choices.size() ? choices[at] : plan::Choice::keep;
 }
 
-void Run::make_room(int64_t wanted_bytes) {
-  const auto tape = tape_.lock();
-  if (!tape) return;
-  {
-    const Tape::Lock lock(*tape);
-    const int64_t live_before = memory::live_bytes();
-    int64_t missing = wanted_bytes - budget_bytes();
-    const auto free_some = [&](bool freed) {
-      if (freed) missing = wanted_bytes - budget_bytes() - (live_before - memory::live_bytes());
-    };
-    if (!strict_ && tape->may_have_idle()) {
-      free_some(tape->let_go_idle());
-      if (missing > 0) free_some(tape->let_go_unpaying_roots());
-    }
-    while (missing > 0) {
-      const int64_t freed = tape->evict_one();
-      if (freed == 0) break;
-      ++evictions_;
-      missing -= freed;
-    }
-    if (missing <= 0) return;
+namespace {
+
+// The tapes of steps under a budget whose values may be let go of: of open steps, and of those whose graph outlives them.
+// All sessions count the same memory.
+class Registry {
+ public:
+  void add(const std::shared_ptr<Tape>& tape) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(tapes_, [](const auto& t) { return t.expired(); });
+    tapes_.push_back(tape);
   }
+  std::vector<std::shared_ptr<Tape>> others(const Tape& own) {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<Tape>> living;
+    for (const auto& weak : tapes_) {
+      if (auto tape = weak.lock(); tape && tape.get() != &own) living.push_back(std::move(tape));
+    }
+    return living;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<Tape>> tapes_;
+};
+
+Registry& registry() {
+  static auto* const instance = new Registry;
+  return *instance;
+}
+
+}  // namespace
+
+void Run::attach(const std::shared_ptr<Tape>& tape) {
+  tape_ = tape;
+  tape->count_reach();
+  registry().add(tape);
+}
+
+// Lets go of the cheapest value of all these tapes; false if there is none. A tape that another thread has locked is left
+// out, unless we can wait for it: two that wait for each other would wait forever.
+bool Run::evict_from(const std::vector<std::shared_ptr<Tape>>& tapes, bool wait) {
+  Tape* where = nullptr;
+  Tape::Evictable best;
+  for (const auto& tape : tapes) {
+    const Tape::Lock lock = wait ? Tape::Lock(*tape) : Tape::Lock(*tape, std::try_to_lock);
+    if (!lock.has_it()) continue;
+    const Tape::Evictable found = tape->cheapest();
+    if (found.value == kNone || (where && found.score >= best.score)) continue;
+    where = tape.get();
+    best = found;
+  }
+  if (!where) return false;
+  const Tape::Lock lock = wait ? Tape::Lock(*where) : Tape::Lock(*where, std::try_to_lock);
+  if (!lock.has_it() || where->evict(best.value) == 0) return false;
+  if (where->run) ++where->run->evictions_;
+  return true;
+}
+
+void Run::make_room(int64_t wanted_bytes) {
+  const auto own = tape_.lock();
+  if (!own) return;
+  const int64_t asked_bytes = wanted_bytes - memory::live_bytes();
+  const auto missing = [&] { return memory::live_bytes() + asked_bytes - budget_bytes(); };
+  const bool may_wait = !Tape::Lock::held_by_this_thread();
+  if (!strict_) {
+    const Tape::Lock lock(*own);
+    if (own->may_have_idle() && !own->let_go_idle()) own->let_go_unpaying_roots();
+  }  // unlocked, so that what was let go of is freed
+  auto tapes = registry().others(*own);
+  tapes.push_back(own);
+  while (missing() > 0 && evict_from(tapes, false)) {
+  }
+  while (missing() > 0 && may_wait && tapes.size() > 1 && evict_from(tapes, true)) {
+  }
+  if (missing() <= 0) return;
   if (strict_ && most_wanted_bytes_ == 0) throw OutOfRoom();
-  most_wanted_bytes_ = std::max(most_wanted_bytes_, wanted_bytes);
+  most_wanted_bytes_ = std::max(most_wanted_bytes_, memory::live_bytes() + asked_bytes);
 }
 
 }  // namespace retrace

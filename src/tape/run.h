@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 
@@ -37,10 +38,7 @@ class Run final : public memory::Governor {
   bool only_measures() const { return only_measures_; }
   bool holds_root(ValueId value) const;
 
-  void attach(const std::shared_ptr<Tape>& tape) {
-    tape_ = tape;
-    tape->count_reach();
-  }
+  void attach(const std::shared_ptr<Tape>& tape);
   void meets_op(size_t index, uint64_t prefix_hash);
 
   // Whether a plan tells what to do with values; else everything autograd saves is kept until memory runs short.
@@ -76,6 +74,8 @@ class Run final : public memory::Governor {
   };
 
  private:
+  bool evict_from(const std::vector<std::shared_ptr<Tape>>& tapes, bool wait);
+
   const bool only_measures_;
   const bool allows_bfloat16_;
   Guide guide_;
@@ -85,7 +85,7 @@ class Run final : public memory::Governor {
   bool diverged_ = false;
   bool strict_ = false;
   bool refused_ = false;
-  int64_t evictions_ = 0;
+  std::atomic<int64_t> evictions_{0};  // other steps evict, too
   int64_t most_wanted_bytes_ = 0;
 };
 

@@ -49,16 +49,29 @@ void StorageRecord::expect_current() {
   for (auto& [counter, count] : more) count = current_version(counter);
 }
 
-Tape::Lock::Lock(Tape& tape) : tape_(tape) {
-  tape_.mutex_.lock();
-  ++tape_.lock_depth_;
+thread_local int locks_held = 0;
+
+Tape::Lock::Lock(Tape& tape) : tape_(&tape) {
+  tape.mutex_.lock();
+  ++tape.lock_depth_;
+  ++locks_held;
+}
+
+Tape::Lock::Lock(Tape& tape, std::try_to_lock_t) : tape_(tape.mutex_.try_lock() ? &tape : nullptr) {
+  if (!tape_) return;
+  ++tape.lock_depth_;
+  ++locks_held;
 }
 
 Tape::Lock::~Lock() {
+  if (!tape_) return;
   std::vector<c10::Storage> trash;
-  if (--tape_.lock_depth_ == 0) trash.swap(tape_.trash_);
-  tape_.mutex_.unlock();
+  if (--tape_->lock_depth_ == 0) trash.swap(tape_->trash_);
+  --locks_held;
+  tape_->mutex_.unlock();
 }
+
+bool Tape::Lock::held_by_this_thread() { return locks_held > 0; }
 
 void Tape::begin_event() {
   ++clock_;
@@ -248,6 +261,7 @@ ValueId Tape::found_written(ValueId id, const at::Tensor& tensor) {
   const StorageId its = value(id).storage;
   const ValueId after = add_value(its, kNone, value(id).bytes);
   value(after).foreign = value(id).foreign;
+  value(after).fleeting = value(id).fleeting;
   value(after).dtype = value(id).dtype;
   mark(after, tensor.storage(), verifies_);
   if (value(id).handles > 0) {
@@ -573,6 +587,11 @@ void Tape::secure_dependents(ValueId root) {
     if (!value(v).held) hold_rebuilt(v);
     make_root(v);
   }
+}
+
+bool Tape::has_graph_to_come() const {
+  const auto waits = [](const Handle* handle) { return !handle->unpacked(); };
+  return std::any_of(handles_.begin(), handles_.end(), waits) || std::any_of(keepers_.begin(), keepers_.end(), waits);
 }
 
 void Tape::add_keeper(Handle& handle) {

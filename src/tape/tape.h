@@ -150,12 +150,15 @@ class Tape : public std::enable_shared_from_this<Tape> {
   class Lock {
    public:
     explicit Lock(Tape& tape);
+    Lock(Tape& tape, std::try_to_lock_t);
     ~Lock();
+    bool has_it() const { return tape_ != nullptr; }
+    static bool held_by_this_thread();  // one of any tape
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
 
    private:
-    Tape& tape_;
+    Tape* tape_;
   };
 
   // -- Recording; the lock is held by the caller of everything below --
@@ -185,7 +188,6 @@ class Tape : public std::enable_shared_from_this<Tape> {
   ValueId look_at(const at::Tensor& tensor);
   void mark(ValueId value, const c10::Storage& storage, bool whole);
   bool is_as_marked(ValueId value, const c10::Storage& storage) const;
-  bool is_as_made(ValueId value, const c10::Storage& storage) const;
   bool verifies() const { return verifies_; }  // this part of the step is new, or follows a new plan
   void set_verifies(bool on) { verifies_ = on; }
   void begin_places(uint64_t prefix_hash);  // those that follow an operator
@@ -206,7 +208,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
   // Whether some handle stands for a value that would have to be rebuilt.
   bool has_handles() const { return !handles_.empty(); }
-  bool has_living_graph() const { return !handles_.empty() || !keepers_.empty(); }
+  bool has_graph_to_come() const;  // saved, and no backward has asked for it yet
 
   // Drops ops that nothing can ask for any more.
   void collect();
@@ -222,8 +224,6 @@ class Tape : public std::enable_shared_from_this<Tape> {
   // Whether balance() might find something.
   bool may_be_out_of_balance() const { return held_since_balance_ > slack_bytes_; }
 
-  // Where the tape closed with a graph still alive, a later step may evict from it.
-  bool has_evictable() const { return closed_ && !handles_.empty() && counts_reach_; }
   void count_reach() { counts_reach_ = true; }
   // Recording has ended: what no handle needs is dropped at once.
   void close();
@@ -256,10 +256,13 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void note_kept(int64_t delta);
   void note_held(ValueId value);
   void measure();  // tells the accounts how large the tape is
-  // Of what the tape holds or has rebuilt, lets go of the value that is cheapest to do without. Returns the bytes freed, 0 if
-  // nothing can go.
-  int64_t evict_one();
-  int64_t evict(ValueId value);  // this one, if it can go
+  // Of what the tape holds or has rebuilt, the value that is cheapest to do without.
+  struct Evictable {
+    ValueId value = kNone;  // none: nothing can go
+    double score = 0;       // seconds per byte and time since it was last used
+  };
+  Evictable cheapest();
+  int64_t evict(ValueId value);  // if it can go; returns the bytes freed
 
   void used(ValueId id) { value(id).last_used = clock_; }
 
@@ -302,13 +305,15 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void drop_lost_ops();
   int64_t forgotten_bytes();
   void join_round(uint64_t round);
+  void verify(const Handle& handle, const c10::Storage& storage, const at::Tensor& tensor);
   void drop_op(OpId id);
   bool encode(ValueId id, const c10::Storage& storage);
   bool is_at_hand(ValueId id);
   std::optional<double> seconds_to_rebuild(ValueId id);
   double replay_seconds(const Op& op, ValueId wanted);
   int64_t evictable_bytes(ValueId id) const;
-  int64_t evict_any();
+  Evictable any_evictable();
+  void hold_roots_of(ValueId id);
 
   std::recursive_mutex mutex_;
   int lock_depth_ = 0;
