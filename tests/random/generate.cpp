@@ -395,7 +395,8 @@ void thin_out_late_writes(Program& program, Dice& dice) {
   std::set<size_t> removed;
   for (size_t i = 0; i < program.statements.size(); ++i) {
     const Lateness lateness = lateness_of(program.statements[i].op);
-    const double chance = lateness == Lateness::fresh ? 1 : lateness == Lateness::late ? 0.3 : 0.2;
+    const bool refill = without_lateness(program.statements[i].op) == "refill_blob";  // late by nature
+    const double chance = lateness == Lateness::outside ? 0.2 : refill ? 1 : 0.35;
     if (lateness != Lateness::fresh && !dice.chance(chance)) removed.insert(i);
   }
   program = without(program, removed);

@@ -8,6 +8,7 @@
 //   --self-check   turn over one bit of one gradient per program: every one must be found
 //   --verbose      print every seed before it runs
 //   --wild         also what users do behind LibTorch's back, and what wastes memory; compares peaks of memory too (wild.h)
+//       Some change the number of threads: OMP_WAIT_POLICY=passive saves the time that idle threads spin.
 //       --no-peak --no-plain-peak --no-smallest --no-exact   one check less
 //       --slack BYTES  a peak so little above plain is not reported
 //       --no-late --outside-writes   without late_... statements; with outside_... ones

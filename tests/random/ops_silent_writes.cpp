@@ -39,6 +39,12 @@ bool propose_refill(Chooser& chooser, Statement& s) {
   return chooser.operand(s, is_blob);
 }
 
+bool propose_use(Chooser& chooser, Statement& s) {
+  if (!chooser.operand(s, is_blob)) return false;
+  const auto sizes = chooser.operand_of(s, 0).sizes().vec();
+  return chooser.operand(s, [&](const Tensor& t) { return is_real(t) && t.sizes() == at::IntArrayRef(sizes); });
+}
+
 // ints = the sizes of a value at hand, so that the two can be used together
 bool propose_blob(Chooser& chooser, Statement& s) {
   Statement like;
@@ -80,8 +86,10 @@ std::vector<Operator> silent_write_operators() {
   return {
       {"pointer_write", 10, Effect::writes_silently, propose_pointer_write,
        [](const Call& c) -> Results { return write_by_pointer(c), Results{}; }},
-      {"blob", 3, Effect::pure, propose_blob, [](const Call& c) -> Results { return {blob(c)}; }},
-      {"refill_blob", 4, Effect::writes_silently, propose_refill,
+      {"blob", 4, Effect::pure, propose_blob, [](const Call& c) -> Results { return {blob(c)}; }},
+      // Autograd saves the blob, if the other one has gradients.
+      {"use_blob", 5, Effect::pure, propose_use, [](const Call& c) -> Results { return {c.in[0] * c.in[1]}; }},
+      {"refill_blob", 5, Effect::writes_silently, propose_refill,
        [](const Call& c) -> Results { return write_by_pointer(c), Results{}; }},
   };
 }

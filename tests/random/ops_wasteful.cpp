@@ -69,6 +69,17 @@ Tensor gradient_of_own_graph(const Tensor& like) {
 // Above LibTorch's grain size, so that the sum is split among threads.
 constexpr int64_t kWide = 40000;
 
+// ints = the number of threads before and after; 0: as it is
+bool propose_wide(Chooser& chooser, Statement& s) {
+  s.ints = {0, 0};
+  if (chooser.dice.chance(0.06)) s.ints = {chooser.dice.between(1, 2), chooser.dice.between(1, 2)};
+  return propose_nonempty(chooser, s);
+}
+
+void use_threads(int64_t count) {
+  if (count != 0 && count != torch::get_num_threads()) torch::set_num_threads(static_cast<int>(count));
+}
+
 Tensor scaled_by_wide_sum(const Tensor& x) {
   const Tensor flat = x.reshape({-1});
   const Tensor wide = flat.repeat({kWide / flat.numel() + 1});
@@ -97,10 +108,15 @@ std::vector<Operator> wasteful_operators() {
            torch::autograd::backward({c.in[0]}, {torch::full_like(c.in[0], 0.5)}, /*retain_graph=*/true);
          return {};
        }},
-      {"wide_sum", 2, Effect::pure, propose_nonempty,
-       [](const Call& c) -> Results { return {scaled_by_wide_sum(c.in[0])}; }},
+      {"wide_sum", 3, Effect::pure, propose_wide,
+       [](const Call& c) -> Results {
+         use_threads(c.i(0));
+         const Tensor result = scaled_by_wide_sum(c.in[0]);
+         use_threads(c.i(1));
+         return {result};
+       }},
       {"threads", 1, Effect::pure, propose_threads,
-       [](const Call& c) -> Results { return torch::set_num_threads(static_cast<int>(c.i(0))), Results{}; }},
+       [](const Call& c) -> Results { return use_threads(c.i(0)), Results{}; }},
   };
 }
 

@@ -132,6 +132,8 @@ Judged run_and_judge(const Program& program, size_t variant, const WildChecks& c
   Judged result;
   result.plain = run_plain(program);
   if (result.plain.unfair) return result;
+  result.plain.peak_bytes =
+      result.plain.body_peak_bytes;  // what budgets are a share of: no bytes but the program's own
   if (is_percent(variant)) {
     std::vector<Outcome> outcomes = run_repeatedly(program, result.plain, kSteps);
     for (size_t k = 0; k < outcomes.size(); ++k) result.add(std::move(outcomes[k]), variant, checks, k == 0);
