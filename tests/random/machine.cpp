@@ -92,7 +92,7 @@ Outcome Machine::run() {
   observe_end(outcome);
   outcome.outside_write = watch_.outside_write();
   outcome.orphan_view = watch_.orphan_view();
-  outcome.unfair = watch_.silent_outside_write();
+  outcome.unfair = watch_.silent_outside_write() || writes_parameter_;
   for (const auto& [statement, lateness] : silent_writes_)
     outcome.unfair |= lateness > lateness_of(program_.statements[static_cast<size_t>(statement)].op);
   outcome.silent_writes = std::move(silent_writes_);
@@ -183,6 +183,7 @@ Results Machine::execute(const Statement& statement) {
 void Machine::note_silent_write(const Tensor& target) {
   if (!target.defined()) return;
   silent_writes_.emplace_back(static_cast<int>(position_), watch_.lateness_of_write(target));
+  writes_parameter_ |= target.is_leaf() && target.requires_grad();
   watch_.pointer_written(target);
 }
 

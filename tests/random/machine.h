@@ -75,6 +75,7 @@ class Machine {
   ScopeWatch watch_;
   std::vector<Observation> observations_;
   std::vector<std::pair<int, Lateness>> silent_writes_;
+  bool writes_parameter_ = false;  // silently: no program is made to, but a shrunk one may
   size_t position_ = 0;
 };
 

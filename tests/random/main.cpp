@@ -13,6 +13,7 @@
 //       --slack BYTES  a peak so little above plain is not reported
 //       --no-late --outside-writes   without late_... statements; with outside_... ones
 //       --as-written   without running each program under every policy; --variant NAME: under one alone
+//       --in-child     try each run in a child process first, so that a crash is a failure like any other
 //       --shrink-all   shrink every failing program, and tell failures apart by the statements they need
 //   --failures N   print so many failures, shrunk; of wild programs so many kinds of failure
 // Ends with "N programs, M mismatches"; exit code 1 if M is not 0.
@@ -71,8 +72,10 @@ int usage(const char* wrong) {
 
 bool parse_wild_flag(const std::string& word, Arguments& arguments) {
   WildChecks& checks = arguments.checks;
-  const std::pair<const char*, bool*> on[] = {
-      {"--wild", &arguments.wild}, {"--shrink-all", &arguments.shrink_all}, {"--outside-writes", &checks.outside}};
+  const std::pair<const char*, bool*> on[] = {{"--wild", &arguments.wild},
+                                              {"--shrink-all", &arguments.shrink_all},
+                                              {"--outside-writes", &checks.outside},
+                                              {"--in-child", &checks.in_child}};
   const std::pair<const char*, bool*> off[] = {
       {"--no-peak", &checks.peak},         {"--no-plain-peak", &checks.plain_peak},
       {"--no-smallest", &checks.smallest}, {"--no-exact", &checks.exact},

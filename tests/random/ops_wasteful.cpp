@@ -76,7 +76,15 @@ bool propose_wide(Chooser& chooser, Statement& s) {
   return propose_nonempty(chooser, s);
 }
 
+// ThreadSanitizer does not know libgomp, and would report every parallel kernel.
+#ifdef __SANITIZE_THREAD__
+constexpr bool kMayUseThreads = false;
+#else
+constexpr bool kMayUseThreads = true;
+#endif
+
 void use_threads(int64_t count) {
+  if (!kMayUseThreads) return;
   if (count != 0 && count != torch::get_num_threads()) torch::set_num_threads(static_cast<int>(count));
 }
 

@@ -7,6 +7,7 @@
 #include <retrace/stats.h>
 
 #include "generate.h"
+#include "in_child.h"
 #include "machine.h"
 #include "may_leak.h"
 #include "operators.h"
@@ -190,14 +191,9 @@ Program without_kind(const Program& program, const std::function<bool(const Stat
 }  // namespace
 
 const char* name(Fault fault) {
-  constexpr const char* kNames[] = {"bits",
-                                    "raised",
-                                    "leaked",
-                                    "budget broken",
-                                    "peak above plain",
-                                    "peak not plain",
-                                    "refused",
-                                    "smallest above plain"};
+  constexpr const char* kNames[] = {"crashed",        "bits",          "raised",
+                                    "leaked",         "budget broken", "peak above plain",
+                                    "peak not plain", "refused",       "smallest above plain"};
   return kNames[static_cast<size_t>(fault)];
 }
 
@@ -242,9 +238,13 @@ Program as_variant(const Program& program, size_t variant, const WildChecks& che
 
 std::vector<Finding> check_variant(const Program& program, size_t variant, const WildChecks& checks, WildTally* tally) {
   const Program run = as_variant(program, variant, checks);
+  WildTally::Row* row = tally != nullptr ? &tally->rows[variant] : nullptr;
+  if (checks.in_child && crashes([&] { run_and_judge(run, variant, checks); })) {
+    if (row != nullptr) ++row->runs, ++row->faults[Fault::crashed];
+    return {{variant, Fault::crashed, "the process was ended by a signal", 0}};
+  }
   const Stats before = stats();
   Judged judged = run_and_judge(run, variant, checks);
-  WildTally::Row* row = tally != nullptr ? &tally->rows[variant] : nullptr;
   drop_unsteady(judged, run, variant, checks, row);
   if (row != nullptr) add_to_row(*row, judged, before);
   return judged.findings;

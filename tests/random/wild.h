@@ -21,13 +21,25 @@ struct WildChecks {
   bool plain_peak = true;   // keep_all() and the first step of budget("100%") take the plain peak exactly
   bool smallest = true;     // no refusal names more than the plain peak, and budget("100%") is never refused
   bool variants = true;     // beside the program as it is written
+  bool in_child = false;    // try each run in a child first: a crash is then a finding like any other
   bool late = true;         // programs may have late_... statements
   bool outside = false;     // and outside_... ones: a documented limit
   int64_t slack_bytes = 0;  // a peak so far above plain is not reported
   std::string only;         // one variant alone
 };
 
-enum class Fault { bits, raised, leaked, budget, peak_above_plain, peak_not_plain, refused, smallest, kFaults };
+enum class Fault {
+  crashed,
+  bits,
+  raised,
+  leaked,
+  budget,
+  peak_above_plain,
+  peak_not_plain,
+  refused,
+  smallest,
+  kFaults
+};
 const char* name(Fault fault);
 bool about_peaks(Fault fault);
 
