@@ -13,6 +13,8 @@
 // Case does not matter, except that a capital followed by a small b ("Gb") is refused: it commonly stands for bits.
 #pragma once
 
+#include <retrace/cxx20.h>
+
 #include <concepts>
 #include <cstdint>
 #include <optional>

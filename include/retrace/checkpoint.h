@@ -8,6 +8,8 @@
 // With gradients disabled it is a plain call.
 #pragma once
 
+#include <retrace/cxx20.h>
+
 #include <functional>
 #include <memory>
 #include <type_traits>

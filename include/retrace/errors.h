@@ -5,6 +5,8 @@
 // model throws) are LibTorch's own types, unchanged.
 #pragma once
 
+#include <retrace/cxx20.h>
+
 #include <cstdint>
 #include <stdexcept>
 #include <string>

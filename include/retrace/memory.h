@@ -5,6 +5,8 @@
 // the allocator's own rounding. All functions may be called from any thread.
 #pragma once
 
+#include <retrace/cxx20.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>

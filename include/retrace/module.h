@@ -5,6 +5,8 @@
 //   torch::nn::Sequential net(retrace::Checkpointed<BlockImpl>(width), ...);
 #pragma once
 
+#include <retrace/cxx20.h>
+
 #include <utility>
 
 #include <retrace/checkpoint.h>

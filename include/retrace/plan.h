@@ -1,6 +1,8 @@
 // What a Session under a budget has planned. Figures of one step; bytes are of all live tensors, weights included.
 #pragma once
 
+#include <retrace/cxx20.h>
+
 #include <cstdint>
 #include <string>
 

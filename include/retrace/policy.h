@@ -2,6 +2,8 @@
 // forgotten and rebuilt. Knows nothing of LibTorch.
 #pragma once
 
+#include <retrace/cxx20.h>
+
 #include <concepts>
 #include <cstdint>
 #include <functional>

@@ -7,6 +7,8 @@
 // Gradients are those of the plain program, bit for bit; only the memory differs.
 #pragma once
 
+#include <retrace/cxx20.h>
+
 #include <retrace/budget.h>
 #include <retrace/checkpoint.h>
 #include <retrace/errors.h>

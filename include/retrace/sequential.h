@@ -5,6 +5,8 @@
 // Segments are balanced (9 layers in 5 segments: 2,2,2,2,1) and every one is checkpointed, the last one too.
 #pragma once
 
+#include <retrace/cxx20.h>
+
 #include <concepts>
 #include <cstdint>
 #include <iterator>

@@ -9,6 +9,8 @@
 //   }
 #pragma once
 
+#include <retrace/cxx20.h>
+
 #include <memory>
 #include <optional>
 #include <string>

@@ -1,6 +1,8 @@
 // What Retrace did, counted as it happened.
 #pragma once
 
+#include <retrace/cxx20.h>
+
 #include <cstdint>
 #include <string>
 

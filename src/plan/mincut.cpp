@@ -1,7 +1,9 @@
 #include "plan/mincut.h"
 
 // GCC 12 takes boost::optional inside Boost.Graph's edge iterators for uninitialised, wherever they are instantiated.
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/boykov_kolmogorov_max_flow.hpp>
 

@@ -58,36 +58,46 @@ void make_roots(Graph& graph, const std::vector<OpId>& ops) {
   }
 }
 
-}  // namespace
-
-std::vector<char> unsaved_roots(const Graph& graph) {
-  std::vector<char> result(graph.values.size());
-  const std::vector<char> saved = saved_values(graph);
+// By value: the program let go of it before backward began.
+std::vector<char> released_in_forward(const Graph& graph) {
+  std::vector<char> released(graph.values.size());
   for (const Event& event : graph.events) {
     if (event.kind == EventKind::unpack) break;
-    if (event.kind != EventKind::release) continue;
-    const Value& v = graph.values[at(event.id)];
-    if (v.producer == kNone && !v.foreign && saved[at(event.id)] == 0) result[at(event.id)] = 1;
+    if (event.kind == EventKind::release) released[at(event.id)] = 1;
   }
-  return result;
+  return released;
 }
 
-std::vector<char> idle_roots(const Graph& graph) {
+// In the order they were made, for what reads a root that is not held makes roots.
+template <class Pays>
+std::vector<char> roots_not_worth_holding(const Graph& graph, bool foreign, Pays pays) {
   Graph rest = graph;
   std::vector<char> result(graph.values.size());
-  const std::vector<char> saved = saved_values(graph);
+  const std::vector<char> saved = saved_values(graph), released = released_in_forward(graph);
   const auto readers = readers_of(graph);
-  const std::vector<char> unsaved = unsaved_roots(graph);
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const Value& value = rest.values[v];
-    const bool candidate = unsaved[v] != 0 || (value.foreign && value.producer == kNone && saved[v] == 0);
-    if (!candidate || readers[v].empty()) continue;
-    const int64_t worth = value.foreign ? 0 : value.bytes;
-    if (saved_behind(rest, readers, saved, static_cast<ValueId>(v), worth) > worth) continue;
+    if (value.producer != kNone || saved[v] != 0 || readers[v].empty()) continue;
+    if (value.foreign ? !foreign : released[v] == 0) continue;
+    if (pays(rest, readers, saved, static_cast<ValueId>(v))) continue;
     result[v] = 1;
     make_roots(rest, readers[v]);
   }
   return result;
+}
+
+}  // namespace
+
+std::vector<char> unsaved_roots(const Graph& graph) {
+  return roots_not_worth_holding(graph, false, [](auto&&...) { return false; });
+}
+
+std::vector<char> idle_roots(const Graph& graph) {
+  return roots_not_worth_holding(
+      graph, true, [](const Graph& rest, const auto& readers, const std::vector<char>& saved, ValueId root) {
+        const int64_t bytes = rest.values[at(root)].foreign ? 0 : rest.values[at(root)].bytes;
+        return saved_behind(rest, readers, saved, root, bytes) > bytes;
+      });
 }
 
 Graph without(Graph graph, const std::vector<char>& roots) {

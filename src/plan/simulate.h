@@ -64,7 +64,7 @@ class Simulator {
   std::vector<Live> live_at(const Choices& choices, size_t event);
 
  private:
-  class State;
+  struct State;
   std::unique_ptr<State> state_;
 };
 

@@ -372,12 +372,15 @@ namespace {
 void Tape::verify(const Handle& handle, const c10::Storage& storage, const at::Tensor& tensor) {
   const ValueId id = handle.value();
   const Value& v = value(id);
-  if (storage.unsafeGetStorageImpl() == this->storage(v.storage).pin._unsafe_get_target()) return;
   const Pause pause;
+  const bool original = storage.unsafeGetStorageImpl() == this->storage(v.storage).pin._unsafe_get_target();
   if (handle.fingerprint()) {
-    if (fingerprint(tensor) != *handle.fingerprint()) report_mismatch(*this, handle, handles_);
-    count(handle.account(), &Counters::values_verified);
-  } else if (v.dense && !v.scratch && !lossy && !is_as_marked(id, storage)) {
+    if (fingerprint(tensor) == *handle.fingerprint()) {
+      count(handle.account(), &Counters::values_verified);
+    } else if (!original) {
+      report_mismatch(*this, handle, handles_);
+    }
+  } else if (!original && v.dense && !v.scratch && !lossy && !is_as_marked(id, storage)) {
     report_mismatch(*this, handle, handles_);
   }
 }

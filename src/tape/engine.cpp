@@ -41,4 +41,7 @@ torch::autograd::Engine& engine() {
 const bool installed = (torch::autograd::set_default_engine_stub(&engine), true);
 
 }  // namespace
+
+void link_engine() {}
+
 }  // namespace retrace

@@ -449,6 +449,8 @@ void record(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* 
 
 }  // namespace
 
+void link_recorder() {}
+
 TORCH_LIBRARY_IMPL(_, Fake, library) { library.fallback(torch::CppFunction::makeFromBoxedFunction<&record>()); }
 
 }  // namespace retrace

@@ -1,6 +1,7 @@
 #include "tape/scope.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "policy/rules.h"
 #include "tape/compat.h"
@@ -24,9 +25,20 @@ struct ThreadState {
   }  // tensors may still be freed, and made, by other thread-local objects
 };
 
+// The program's static objects are destroyed after the thread-local ones of the main thread, and may hold a step or a
+// graph: they find a new, empty state.
+thread_local ThreadState* this_thread = nullptr;
+
+struct ThreadEnd {
+  ~ThreadEnd() {
+    while (this_thread) delete std::exchange(this_thread, nullptr);  // again if what is destroyed asks for a state
+  }
+};
+
 ThreadState& state() {
-  thread_local ThreadState instance;
-  return instance;
+  thread_local const ThreadEnd end;
+  if (!this_thread) this_thread = new ThreadState;
+  return *this_thread;
 }
 
 void record_this_thread(bool on) { c10::impl::tls_set_dispatch_key_included(compat::kRecordKey, on); }
@@ -75,6 +87,8 @@ void pop_ended_scopes(ThreadState& thread) {
 }  // namespace
 
 std::shared_ptr<Scope> begin_scope(const ScopeOptions& options) {
+  link_recorder();
+  link_engine();
   ThreadState& thread = state();
   pop_ended_scopes(thread);
   const bool outermost = thread.scopes.empty();

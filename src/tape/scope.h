@@ -40,6 +40,11 @@ struct ScopeOptions {
   std::shared_ptr<KnownSteps> known = nullptr;  // if what is new is to be verified
 };
 
+// Recorder and engine put themselves in place when they are loaded. No other code refers to them, and from a static
+// library a linker takes only files that are referred to: begin_scope() calls these, which do nothing.
+void link_recorder();
+void link_engine();
+
 // Begins a scope on this thread.
 std::shared_ptr<Scope> begin_scope(const ScopeOptions& options);
 // Ends it and whatever was left open inside it. Never throws.

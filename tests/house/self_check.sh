@@ -55,6 +55,16 @@ headers 0 'inline int f() { return 1; }'
 headers 1 'inline std::string f() { return ""; }'
 headers 1 '#include <c10/macros/Macros.h>'
 
+cxx17() {  # cxx17 CODE TEXT
+  mkdir -p "$work/cxx17/retrace"
+  echo "$2" >"$work/cxx17/retrace/a.h"
+  expect "$1" "cxx17.sh on: $2" bash "$house/cxx17.sh" "$compiler" "$work/cxx17"
+}
+cxx17 0 '#include <Retrace needs C++20: compile with -std=c++20>'
+cxx17 1 '#error "Retrace needs C++20: compile with -std=c++20"'  # more errors follow
+cxx17 1 '#include <concepts>'
+cxx17 1 'namespace retrace { struct { int steps; } stats(); }'
+
 format() {  # format CODE TEXT
   mkdir -p "$work/format/src" "$work/format/scripts"
   cp "$house/../../.clang-format" "$work/format/"
