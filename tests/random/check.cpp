@@ -25,6 +25,7 @@ Outcome run_and_count_bytes(const Program& program, Budgets& budgets) {
   }
   outcome.leaked_bytes = memory::live_bytes() - before;
   outcome.broken_budget = budgets.broken;
+  outcome.smallest_named = budgets.smallest_named;
   return outcome;
 }
 
@@ -60,6 +61,8 @@ void add_to(Tally& tally, const Program& program, const Outcome& outcome, const 
   tally.values_verified += after.values_verified - before.values_verified;
 }
 
+}  // namespace
+
 // Some kernels read beyond what was given to them, or before they wrote: LibTorch 1.13's BatchNorm with strided weights,
 // GELU's backward. With fresh memory filled otherwise the plain program then computes something else itself.
 bool is_unsteady(const Program& program, const Outcome& plain) {
@@ -69,14 +72,27 @@ bool is_unsteady(const Program& program, const Outcome& plain) {
   return compare(plain, poisoned).verdict == Verdict::different;
 }
 
-}  // namespace
-
 Outcome run_retrace(const Program& program, const Outcome& plain) {
   const MayLeak may_leak(plain.leaked_bytes > 0);
   Outcome outcome = run_within_budgets(program, plain);
   // LibTorch allocates a few things once per process, the first time they are needed. A leak repeats.
   if (outcome.leaked_bytes != 0) outcome = run_within_budgets(program, plain);
   return outcome;
+}
+
+std::vector<Outcome> run_repeatedly(const Program& program, const Outcome& plain, int times) {
+  const MayLeak may_leak(plain.leaked_bytes > 0);
+  Budgets budgets;
+  budgets.plain_peak = plain.peak_bytes;
+  const auto scopes = retrace_scopes(budgets);
+  std::vector<Outcome> outcomes;
+  for (int k = 0; k < times && (outcomes.empty() || !outcomes.back().thrown); ++k) {
+    budgets.start_bytes = memory::live_bytes();
+    outcomes.push_back(Machine(program, *scopes).run());
+    outcomes.back().broken_budget = budgets.broken;
+    outcomes.back().smallest_named = budgets.smallest_named;
+  }
+  return outcomes;
 }
 
 Comparison check(const Program& program, Against against, Tally* tally) {

@@ -30,6 +30,13 @@ struct Tally {
 enum class Against { retrace, plain };  // plain against plain shows that the programs themselves are deterministic
 
 Outcome run_retrace(const Program& program, const Outcome& plain);
+
+// One session, several times the same program: what the first step shows, the later ones are planned by.
+std::vector<Outcome> run_repeatedly(const Program& program, const Outcome& plain, int times);
+
+// Whether plain LibTorch itself computes something else if fresh memory is filled with something else.
+bool is_unsteady(const Program& program, const Outcome& plain);
+
 Comparison check(const Program& program, Against against, Tally* tally = nullptr);
 
 // Turns one bit of one gradient over, as a wrong replay would; false if the outcome has no gradient.

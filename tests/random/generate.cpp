@@ -9,6 +9,7 @@
 #include "dice.h"
 #include "may_leak.h"
 #include "operators.h"
+#include "shrink.h"
 
 namespace retrace::random {
 
@@ -17,21 +18,28 @@ namespace {
 using torch::Tensor;
 
 constexpr int64_t kMostElements = 400;
+constexpr int64_t kMostElementsWild = 16384;
 constexpr size_t kMostValues = 160;
 
-const Operator& weighted_choice(Dice& dice) {
-  static const std::vector<const Operator*> urn = [] {
-    std::vector<const Operator*> tickets;
-    for (const Operator& op : operator_table()) tickets.insert(tickets.end(), static_cast<size_t>(op.weight), &op);
-    return tickets;
-  }();
-  return *dice.one_of(urn);
+using Urn = std::vector<const Operator*>;
+
+Urn urn_of(const std::vector<Operator>& table) {
+  Urn tickets;
+  for (const Operator& op : table) tickets.insert(tickets.end(), static_cast<size_t>(op.weight), &op);
+  return tickets;
+}
+
+const Operator& weighted_choice(Dice& dice, Mode mode) {
+  static const Urn ordinary = urn_of(operator_table());
+  static const Urn wild = urn_of(wild_table());
+  return *dice.one_of(mode == Mode::wild && dice.chance(0.35) ? wild : ordinary);
 }
 
 class Builder {
  public:
-  Builder(uint64_t seed, uint64_t attempt)
-      : dice_(seed * 1000003 + attempt),
+  Builder(uint64_t seed, uint64_t attempt, Mode mode)
+      : mode_(mode),
+        dice_(seed * 1000003 + attempt),
         chooser_(dice_, values_),
         generator_(at::detail::createCPUGenerator(seed + 1)) {
     program_.seed = seed;
@@ -41,6 +49,7 @@ class Builder {
 
  private:
   void add_leaves();
+  void add_large_leaves();
   void add_leaf(int64_t type, std::vector<int64_t> sizes, bool requires_grad);
   void add_round(int64_t statements);
   void add_body(int64_t statements);
@@ -52,6 +61,8 @@ class Builder {
   void close();
   void close_down_to(size_t depth);
   void add_ending();
+  int add_loss();
+  void add_wild_ending();
   void add_second_order(int loss);
   bool add_copy(size_t begin, size_t end);
   void add_update();
@@ -64,6 +75,7 @@ class Builder {
   bool acceptable(const Results& results);
   int any_differentiable();
 
+  const Mode mode_;
   Dice dice_;
   Program program_;
   std::vector<Tensor> values_;
@@ -82,6 +94,7 @@ Program Builder::build(bool may_raise) {
   may_raise_ = may_raise;
   torch::manual_seed(program_.seed);
   add_leaves();
+  if (mode_ == Mode::wild) add_large_leaves();
   const int64_t statements = dice_.between(2, dice_.chance(0.3) ? 30 : 14);
   const size_t first = program_.statements.size();
   add_round(statements);
@@ -94,6 +107,7 @@ Program Builder::build(bool may_raise) {
       add_round(dice_.between(2, 10));
     }
   }
+  if (torch::get_num_threads() != 1) torch::set_num_threads(1);
   choose_held();
   program_.values = static_cast<int>(values_.size());
   return program_;
@@ -131,6 +145,18 @@ void Builder::add_leaves() {
   add_leaf(4, {}, false);
 }
 
+// Up to 64 KiB each, in the shapes that fit together. Some programs have none: the tiny ones find other faults.
+void Builder::add_large_leaves() {
+  if (dice_.chance(0.3)) return;
+  const int64_t a = dice_.between(32, 128);
+  const int64_t b = dice_.between(32, 128);
+  add_leaf(0, {a, b}, true);
+  add_leaf(0, {b, b}, true);
+  add_leaf(0, {b}, true);
+  add_leaf(0, {a, b}, false);
+  if (dice_.chance(0.3)) add_leaf(0, {b}, false);
+}
+
 void Builder::add_round(int64_t statements) {
   const bool in_step = dice_.chance(0.5);
   const bool backward_inside = dice_.chance(0.7);
@@ -139,7 +165,7 @@ void Builder::add_round(int64_t statements) {
   add_body(statements);
   close_down_to(in_step ? 1 : 0);
   if (!backward_inside) close_down_to(0);
-  if (!raised_) add_ending();
+  if (!raised_) mode_ == Mode::wild&& dice_.chance(0.5) ? add_wild_ending() : add_ending();
   close_down_to(0);
 }
 
@@ -154,7 +180,7 @@ void Builder::add_body(int64_t statements) {
 }
 
 bool Builder::add_random_statement() {
-  const Operator& op = weighted_choice(dice_);
+  const Operator& op = weighted_choice(dice_, mode_);
   Statement statement{op.name, {}, {}, {}, {}};
   return op.propose(chooser_, statement) && append(std::move(statement));
 }
@@ -190,6 +216,10 @@ void Builder::maybe_give_budget(Statement& scope) const {
   if (!dice.chance(0.5)) return;
   scope.ints[kPolicyKind] = kBudget;
   scope.ints[kPolicyParameter] = BudgetParameter{dice.between(30, 110), dice.chance(0.5)}.packed();
+  if (mode_ == Mode::wild && dice.chance(0.3)) {
+    scope.ints[kPolicyKind] = kBudgetOfFirstStep;
+    scope.ints[kPolicyParameter] = dice.chance(0.5) ? 100 : dice.between(50, 99);
+  }
 }
 
 void Builder::open(Statement scope) {
@@ -215,15 +245,39 @@ int Builder::any_differentiable() {
   return chooser_.operand(probe, fits) ? probe.in[0] : -1;
 }
 
-void Builder::add_ending() {
+// The value number of a new loss, or -1.
+int Builder::add_loss() {
   Statement loss{"loss", {}, {}, {}, {}};
   const int64_t terms = dice_.between(1, 6);
   for (int64_t k = 0; k < terms; ++k) {
     const int term = any_differentiable();
     if (term >= 0 && std::find(loss.in.begin(), loss.in.end(), term) == loss.in.end()) loss.in.push_back(term);
   }
-  if (loss.in.empty() || !append(std::move(loss))) return;
-  const int value = static_cast<int>(values_.size()) - 1;
+  if (loss.in.empty() || !append(std::move(loss))) return -1;
+  return static_cast<int>(values_.size()) - 1;
+}
+
+// Several backwards in one step: of one graph, of two, with gradients that nobody wants.
+void Builder::add_wild_ending() {
+  const int64_t style = dice_.below(3);
+  for (int64_t k = 0; k < 2 && !raised_; ++k) {
+    const int loss = add_loss();
+    if (loss < 0) return;
+    const int64_t retaining = style == 0 ? 2 : 0;
+    for (int64_t n = 0; n < retaining && !raised_; ++n) append({"backward", {loss}, {}, {1}, {}}, true);
+    if (style == 1 && !raised_) {
+      Statement dropped{"drop_grad", {loss}, {}, {dice_.below(2)}, {}};
+      if (chooser_.operand(dropped, [](const Tensor& t) { return t.requires_grad() && t.is_leaf(); }))
+        append(std::move(dropped));
+    }
+    if (!raised_) append({"backward", {loss}, {}, {0}, {}}, true);
+    if (style == 0) return;
+  }
+}
+
+void Builder::add_ending() {
+  const int value = add_loss();
+  if (value < 0) return;
   const int64_t style = dice_.below(6);
   if (style == 2) append({"backward", {value}, {}, {1}, {}}, true);
   if (style == 3) {
@@ -289,7 +343,7 @@ bool Builder::acceptable(const Results& results) {
   torch::NoGradGuard no_grad;
   for (const Tensor& t : results) {
     if (!t.defined()) continue;
-    if (t.numel() > kMostElements || t.dim() > 5) return false;
+    if (t.numel() > (mode_ == Mode::wild ? kMostElementsWild : kMostElements) || t.dim() > 5) return false;
     // Numbers that grow without bound end in infinities, which compare equal too easily.
     const bool tame = t.numel() == 0 || !is_number(t) || t.detach().abs().max().to(torch::kDouble).item<double>() < 1e3;
     if (!tame && !dice_.chance(0.05)) return false;
@@ -337,17 +391,39 @@ bool goes_backward(const Program& program) {
                      [](const Statement& s) { return s.op == "backward" || s.op == "grad"; });
 }
 
+void thin_out_late_writes(Program& program, Dice& dice) {
+  std::set<size_t> removed;
+  for (size_t i = 0; i < program.statements.size(); ++i) {
+    const Lateness lateness = lateness_of(program.statements[i].op);
+    const bool refill = without_lateness(program.statements[i].op) == "refill_blob";  // late by nature
+    const double chance = lateness == Lateness::outside ? 0.2 : refill ? 1 : 0.35;
+    if (lateness != Lateness::fresh && !dice.chance(chance)) removed.insert(i);
+  }
+  program = without(program, removed);
+}
+
 }  // namespace
 
-Program generate(uint64_t seed) {
+void name_silent_writes(Program& program) {
+  for (const auto& [statement, lateness] : run_plain(program).silent_writes) {
+    std::string& op = program.statements[static_cast<size_t>(statement)].op;
+    op = late_name(op, lateness);
+  }
+}
+
+Program generate(uint64_t seed, Mode mode) {
   const MayLeak may_leak(true);  // it runs what it writes
   Dice dice(seed ^ 0x5eedull);
   const bool may_raise = dice.chance(0.08);
   Program program;
   for (uint64_t attempt = 0; attempt < 40; ++attempt) {
-    program = Builder(seed, attempt).build(may_raise);
+    program = Builder(seed, attempt, mode).build(may_raise);
     if (!goes_backward(program) && !dice.chance(0.02)) continue;
     if (!may_raise && !mend(program)) continue;
+    if (mode == Mode::wild) {
+      name_silent_writes(program);
+      thin_out_late_writes(program, dice);
+    }
     if (!run_plain(program).unfair) return program;
   }
   return program;

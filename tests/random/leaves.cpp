@@ -1,4 +1,6 @@
 // Leaves: parameters, inputs, buffers, indices and masks, in several types and memory layouts.
+#include <algorithm>
+
 #include "operators.h"
 
 namespace retrace::random {
@@ -12,10 +14,15 @@ enum Layout : int64_t { kContiguous, kTransposed, kSliced, kReversedStrides };
 const torch::ScalarType kTypes[] = {torch::kFloat,        torch::kDouble, torch::kBFloat16,
                                     torch::kComplexFloat, torch::kLong,   torch::kBool};
 
+// Large leaves repeat themselves: drawing 16,384 numbers at every run would take most of the time.
+constexpr int64_t kMostDrawn = 1021;
+
 template <class T, class Next>
 void fill(const Tensor& t, Next next) {
   auto* data = static_cast<T*>(t.data_ptr());
-  for (int64_t k = 0; k < t.numel(); ++k) data[k] = static_cast<T>(next());
+  for (int64_t k = 0; k < std::min(t.numel(), kMostDrawn); ++k) data[k] = static_cast<T>(next());
+  for (int64_t k = kMostDrawn; k < t.numel(); k += kMostDrawn)
+    std::copy_n(data, std::min(kMostDrawn, t.numel() - k), data + k);
 }
 
 void fill_leaf(const Tensor& t, uint64_t seed) {

@@ -7,6 +7,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <retrace/errors.h>
+#include <retrace/memory.h>
 
 namespace retrace::random {
 
@@ -36,7 +37,21 @@ class PlainScopes : public Scopes {
  public:
   Results region(const Statement&, const Body& body, Results inputs) override { return body(std::move(inputs)); }
   void step(const Statement&, const std::function<void()>& body) override { body(); }
+  void step_on_thread(const Statement&, const std::function<void()>& body) override { body(); }
 };
+
+// The program may change the number of threads; the next one begins with one again.
+struct ThreadCount {
+  ~ThreadCount() {
+    if (torch::get_num_threads() != 1) torch::set_num_threads(1);
+  }
+};
+
+// These only know an address. Other silent writes are operators, and read what they write.
+bool writes_by_pointer(const std::string& op) {
+  const std::string name = without_lateness(op);
+  return name == "pointer_write" || name == "refill_blob";
+}
 
 // So that leaving a scope by an exception is noted too.
 struct ScopeNote {
@@ -48,6 +63,10 @@ struct ScopeNote {
 };
 
 }  // namespace
+
+void Scopes::begin_run() { memory::reset_peak(); }
+
+int64_t Scopes::peak_bytes() const { return memory::peak_bytes(); }
 
 std::unique_ptr<Scopes> plain_scopes() { return std::make_unique<PlainScopes>(); }
 
@@ -61,15 +80,22 @@ Machine::Machine(const Program& program, Scopes& scopes)
 Outcome Machine::run() {
   Outcome outcome;
   torch::manual_seed(program_.seed);
+  const ThreadCount restore;
+  scopes_.begin_run();
+  const int64_t start_bytes = memory::live_bytes();
   try {
     run_block(0, program_.statements.size());
   } catch (const std::exception& error) {
     outcome.thrown = thrown_at(position_, error);
   }
+  outcome.body_peak_bytes = scopes_.peak_bytes() - start_bytes;
   observe_end(outcome);
   outcome.outside_write = watch_.outside_write();
   outcome.orphan_view = watch_.orphan_view();
-  outcome.unfair = watch_.silent_outside_write();
+  outcome.unfair = watch_.silent_outside_write() || writes_parameter_;
+  for (const auto& [statement, lateness] : silent_writes_)
+    outcome.unfair |= lateness > lateness_of(program_.statements[static_cast<size_t>(statement)].op);
+  outcome.silent_writes = std::move(silent_writes_);
   return outcome;
 }
 
@@ -130,19 +156,21 @@ Results Machine::execute(const Statement& statement) {
   }
   const Operator* op = find_operator(statement.op);
   if (op == nullptr) throw std::logic_error("no operator " + statement.op);
-  Call call{statement, {}, generator_, &trainable_};
+  Call call{statement, {}, generator_, &trainable_, &scopes_};
   std::vector<int64_t> versions;
+  if (op->effect == Effect::writes_silently) note_silent_write(values_[static_cast<size_t>(statement.in.at(0))]);
   for (const int v : statement.in) {
     const Tensor& operand = values_[static_cast<size_t>(v)];
     if (!operand.defined()) throw std::logic_error("v" + std::to_string(v) + " is not there");
     call.in.push_back(operand);
     versions.push_back(operand._version());
-    watch_.read(operand);
+    if (!writes_by_pointer(statement.op)) watch_.read(operand);
   }
   std::vector<int64_t> leaf_versions;
   for (const Tensor& leaf : trainable_) leaf_versions.push_back(leaf._version());
   Results results = op->run(call);
   if (statement.op == "backward" || statement.op == "grad") scopes_.backward_ended();
+  if (statement.op == "on_thread") scopes_.worked_on_thread();
   note_writes(call.in, versions);
   if (statement.op == "batch_norm" && statement.ints.at(0) != 0) {
     watch_.written_silently(call.in[3]);
@@ -150,6 +178,13 @@ Results Machine::execute(const Statement& statement) {
   }
   note_writes(trainable_, leaf_versions);
   return results;
+}
+
+void Machine::note_silent_write(const Tensor& target) {
+  if (!target.defined()) return;
+  silent_writes_.emplace_back(static_cast<int>(position_), watch_.lateness_of_write(target));
+  writes_parameter_ |= target.is_leaf() && target.requires_grad();
+  watch_.pointer_written(target);
 }
 
 void Machine::note_writes(const std::vector<Tensor>& operands, const std::vector<int64_t>& versions) {

@@ -24,6 +24,11 @@ class Scopes {
   virtual Results region(const Statement& scope, const Body& body, Results inputs) = 0;
   virtual void step(const Statement& scope, const std::function<void()>& body) = 0;
   virtual void backward_ended() {}
+  // On a thread other than the program's: in a step of a session of its own.
+  virtual void step_on_thread(const Statement& scope, const std::function<void()>& body) = 0;
+  virtual void worked_on_thread() {}
+  virtual void begin_run();            // peaks are of one run
+  virtual int64_t peak_bytes() const;  // the most live at once since begin_run()
 };
 
 // What steps under budgets are measured by, and what came of it.
@@ -31,6 +36,7 @@ struct Budgets {
   int64_t start_bytes = 0;           // live before the program
   int64_t plain_peak = 0;            // what it takes beyond that without Retrace
   std::map<int64_t, int64_t> bytes;  // by session number, beyond start_bytes: instead of the percent the program says
+  int64_t smallest_named = 0;        // the largest of what refusals said would be enough, beyond start_bytes
   std::string broken;                // the first thing that was not kept to
   std::optional<int64_t> refused;    // the session whose budget was last refused
 };
@@ -49,6 +55,7 @@ class Machine {
   void run_region(size_t begin, size_t end);
   void run_statement(size_t index);
   Results execute(const Statement& statement);
+  void note_silent_write(const torch::Tensor& target);
   void note_writes(const std::vector<torch::Tensor>& operands, const std::vector<int64_t>& versions);
   void drop_dead(const std::vector<int>& mentioned, size_t index);
   void observe_end(Outcome& outcome);
@@ -67,6 +74,8 @@ class Machine {
   at::Generator generator_;
   ScopeWatch watch_;
   std::vector<Observation> observations_;
+  std::vector<std::pair<int, Lateness>> silent_writes_;
+  bool writes_parameter_ = false;  // silently: no program is made to, but a shrunk one may
   size_t position_ = 0;
 };
 

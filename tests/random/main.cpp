@@ -7,6 +7,15 @@
 //   --plain-only   plain against plain: are the programs deterministic?
 //   --self-check   turn over one bit of one gradient per program: every one must be found
 //   --verbose      print every seed before it runs
+//   --wild         also what users do behind LibTorch's back, and what wastes memory; compares peaks of memory too (wild.h)
+//       Some change the number of threads: OMP_WAIT_POLICY=passive saves the time that idle threads spin.
+//       --no-peak --no-plain-peak --no-smallest --no-exact   one check less
+//       --slack BYTES  a peak so little above plain is not reported
+//       --no-late --outside-writes   without late_... statements; with outside_... ones
+//       --as-written   without running each program under every policy; --variant NAME: under one alone
+//       --in-child     try each run in a child process first, so that a crash is a failure like any other
+//       --shrink-all   shrink every failing program, and tell failures apart by the statements they need
+//   --failures N   print so many failures, shrunk; of wild programs so many kinds of failure
 // Ends with "N programs, M mismatches"; exit code 1 if M is not 0.
 #include <csignal>
 #include <cstdio>
@@ -22,6 +31,7 @@
 #include "check.h"
 #include "generate.h"
 #include "shrink.h"
+#include "wild_report.h"
 
 namespace {
 
@@ -36,6 +46,11 @@ struct Arguments {
   bool plain_only = false;
   bool self_check = false;
   bool print_only = false;
+  bool wild = false;
+  bool shrink_all = false;
+  WildChecks checks;
+
+  Mode mode() const { return wild ? Mode::wild : Mode::ordinary; }
 };
 
 volatile uint64_t current_seed = 0;
@@ -55,6 +70,25 @@ int usage(const char* wrong) {
   return 2;
 }
 
+bool parse_wild_flag(const std::string& word, Arguments& arguments) {
+  WildChecks& checks = arguments.checks;
+  const std::pair<const char*, bool*> on[] = {{"--wild", &arguments.wild},
+                                              {"--shrink-all", &arguments.shrink_all},
+                                              {"--outside-writes", &checks.outside},
+                                              {"--in-child", &checks.in_child}};
+  const std::pair<const char*, bool*> off[] = {
+      {"--no-peak", &checks.peak},         {"--no-plain-peak", &checks.plain_peak},
+      {"--no-smallest", &checks.smallest}, {"--no-exact", &checks.exact},
+      {"--no-late", &checks.late},         {"--as-written", &checks.variants}};
+  for (const auto& [name, target] : on) {
+    if (word == name) return *target = true;
+  }
+  for (const auto& [name, target] : off) {
+    if (word == name) return !(*target = false);
+  }
+  return false;
+}
+
 // False if a word is not understood; it is then in `wrong`.
 bool parse(int argc, char** argv, Arguments& arguments, std::string& wrong) {
   for (int k = 1; k < argc; ++k) {
@@ -64,8 +98,13 @@ bool parse(int argc, char** argv, Arguments& arguments, std::string& wrong) {
         flag("--plain-only", arguments.plain_only) || flag("--self-check", arguments.self_check)) {
       continue;
     }
+    if (parse_wild_flag(word, arguments)) continue;
     wrong = word;
     if (k + 1 >= argc) return false;
+    if (word == "--variant") {
+      arguments.checks.only = argv[++k];
+      continue;
+    }
     char* end = nullptr;
     const unsigned long long number = std::strtoull(argv[++k], &end, 10);
     if (*end != '\0' || end == argv[k]) return false;
@@ -75,6 +114,8 @@ bool parse(int argc, char** argv, Arguments& arguments, std::string& wrong) {
       arguments.count = static_cast<int64_t>(number);
     else if (word == "--failures")
       arguments.most_printed = static_cast<int64_t>(number);
+    else if (word == "--slack")
+      arguments.checks.slack_bytes = static_cast<int64_t>(number);
     else
       return false;
     arguments.print_only = arguments.print_only || word == "--program-seed";
@@ -92,18 +133,30 @@ void report(const Program& program, const Comparison& result, Against against) {
   std::fflush(stdout);
 }
 
-// Counts programs whose perturbed gradient went unnoticed.
+// A peak one byte higher, a bit of a gradient, a refusal that names one byte too much: each is a finding of its own.
+bool notices_all(const Outcome& plain, const Outcome& wrong_gradient) {
+  Outcome wrong = wrong_gradient;
+  wrong.body_peak_bytes = plain.body_peak_bytes + 1;
+  wrong.smallest_named = plain.body_peak_bytes + 1;
+  return findings_of(plain, wrong, WildChecks{}, /*exactly=*/true).size() == 4;
+}
+
+// Counts programs whose perturbed gradient went unnoticed; of wild programs also other perturbations. Those are turned over
+// in a plain outcome: what is tested is the test.
 int64_t self_check(const Arguments& arguments) {
   int64_t missed = 0;
   int64_t perturbed = 0;
   for (int64_t k = 0; k < arguments.count; ++k) {
     const uint64_t seed = arguments.seed + static_cast<uint64_t>(k);
-    const Program program = generate(seed);
+    current_seed = seed;
+    const Program program = generate(seed, arguments.mode());
     const Outcome plain = run_plain(program);
-    Outcome wrong = run_retrace(program, plain);
+    Outcome wrong = arguments.wild ? plain : run_retrace(program, plain);
     if (plain.thrown || wrong.thrown || !perturb_a_gradient(wrong, seed)) continue;
     ++perturbed;
-    missed += compare(plain, wrong).verdict != Verdict::different;
+    const bool noticed =
+        arguments.wild ? notices_all(plain, wrong) : compare(plain, wrong).verdict == Verdict::different;
+    missed += noticed ? 0 : 1;
   }
   std::printf("%lld programs with one bit of one gradient turned over, %lld not noticed\n",
               static_cast<long long>(perturbed), static_cast<long long>(missed));
@@ -135,7 +188,7 @@ int64_t run_all(const Arguments& arguments) {
   for (int64_t k = 0; k < arguments.count; ++k) {
     current_seed = arguments.seed + static_cast<uint64_t>(k);
     if (arguments.verbose) std::printf("seed %llu\n", static_cast<unsigned long long>(current_seed));
-    const Program program = generate(current_seed);
+    const Program program = generate(current_seed, arguments.mode());
     const Comparison result = check(program, against, &tally);
     if (result.verdict == Verdict::different && tally.different <= arguments.most_printed)
       report(program, result, against);
@@ -152,6 +205,19 @@ int64_t run_all(const Arguments& arguments) {
   return tally.different;
 }
 
+int64_t run(const Arguments& arguments) {
+  if (arguments.self_check) return self_check(arguments);
+  if (!arguments.wild || arguments.plain_only) return run_all(arguments);
+  WildRun run;
+  run.seed = arguments.seed;
+  run.count = arguments.count;
+  run.most_printed = arguments.most_printed;
+  run.shrink_all = arguments.shrink_all;
+  run.current_seed = &current_seed;
+  run.checks = arguments.checks;
+  return run_wild(run);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -163,11 +229,11 @@ int main(int argc, char** argv) {
   // Making a program throws and catches many errors; a symbolised backtrace for each would take most of the time.
   c10::SetStackTraceFetcher([] { return std::string(); });
   if (arguments.print_only) {
-    std::printf("%s", to_text(generate(arguments.seed)).c_str());
+    std::printf("%s", to_text(generate(arguments.seed, arguments.mode())).c_str());
     return 0;
   }
   const char* hostile = std::getenv("RETRACE_HOSTILE");
   if (arguments.hostile || (hostile != nullptr && std::strcmp(hostile, "1") == 0)) become_hostile();
-  const int64_t failures = arguments.self_check ? self_check(arguments) : run_all(arguments);
+  const int64_t failures = run(arguments);
   return failures == 0 ? 0 : 1;
 }

@@ -7,30 +7,37 @@ namespace retrace::random {
 
 namespace {
 
-std::vector<Operator> all_families() {
+std::vector<Operator> joined(const std::vector<std::vector<Operator>>& families) {
   std::vector<Operator> table;
-  for (const auto& family : {pointwise_operators(), reduction_operators(), in_place_operators(), view_operators(),
-                             layout_operators(), network_operators(), random_operators(), creation_operators(),
-                             custom_function_operators(), autograd_operators()}) {
-    table.insert(table.end(), family.begin(), family.end());
-  }
+  for (const auto& family : families) table.insert(table.end(), family.begin(), family.end());
   return table;
 }
 
 }  // namespace
 
 const std::vector<Operator>& operator_table() {
-  static const std::vector<Operator> table = all_families();
+  static const std::vector<Operator> table =
+      joined({pointwise_operators(), reduction_operators(), in_place_operators(), view_operators(), layout_operators(),
+              network_operators(), random_operators(), creation_operators(), custom_function_operators(),
+              autograd_operators()});
+  return table;
+}
+
+const std::vector<Operator>& wild_table() {
+  static const std::vector<Operator> table =
+      joined({silent_write_operators(), unannotated_operators(), wasteful_operators(), second_thread_operators()});
   return table;
 }
 
 const Operator* find_operator(std::string_view name) {
   static const auto by_name = [] {
     std::unordered_map<std::string, const Operator*> map;
-    for (const Operator& op : operator_table()) map.emplace(op.name, &op);
+    for (const auto* table : {&operator_table(), &wild_table()}) {
+      for (const Operator& op : *table) map.emplace(op.name, &op);
+    }
     return map;
   }();
-  const auto found = by_name.find(std::string(name));
+  const auto found = by_name.find(without_lateness(std::string(name)));
   return found == by_name.end() ? nullptr : found->second;
 }
 

@@ -19,6 +19,7 @@ struct Call {
   std::vector<torch::Tensor> in;
   at::Generator generator;                   // the program's own, beside the default one
   const std::vector<torch::Tensor>* leaves;  // those that require grad
+  class Scopes* scopes = nullptr;            // for work on another thread; null while a program is being made
 
   int64_t i(size_t k) const { return statement.ints.at(k); }
   double r(size_t k) const { return statement.reals.at(k); }
@@ -34,6 +35,7 @@ class Chooser {
   int leaves = 0;  // the first values: what the program made from nothing
 
   const torch::Tensor& at(int value) const { return values_[static_cast<size_t>(value)]; }
+  int values() const { return static_cast<int>(values_.size()); }
 
   // Adds an operand that satisfies the predicate; false if there is none. Prefers what carries gradients, and of that
   // what was computed lately, so that programs grow deep rather than wide.
@@ -67,9 +69,10 @@ class Chooser {
 };
 
 enum class Effect {
-  pure,      // defines new values (views count)
-  writes,    // writes in[0], through whatever views it is
-  autograd,  // runs a backward pass or changes gradients
+  pure,             // defines new values (views count)
+  writes,           // writes in[0], through whatever views it is
+  autograd,         // runs a backward pass or changes gradients
+  writes_silently,  // writes in[0] and moves no version counter
 };
 
 struct Operator {
@@ -81,6 +84,7 @@ struct Operator {
 };
 
 const std::vector<Operator>& operator_table();
+const std::vector<Operator>& wild_table();             // what only wild programs have
 const Operator* find_operator(std::string_view name);  // null if unknown
 
 // The families the table is made of, one file each.
@@ -94,9 +98,35 @@ std::vector<Operator> random_operators();
 std::vector<Operator> creation_operators();
 std::vector<Operator> custom_function_operators();
 std::vector<Operator> autograd_operators();
+std::vector<Operator> silent_write_operators();   // wild
+std::vector<Operator> unannotated_operators();    // wild
+std::vector<Operator> wasteful_operators();       // wild
+std::vector<Operator> second_thread_operators();  // wild
 
 // Leaves are made from their statement alone, without LibTorch's random numbers.
 torch::Tensor make_leaf(const Statement& leaf);
+
+// Calls `visit` with the place of each element in memory, counted in elements from the first, in logical order. Plain
+// pointers: at 16,384 elements and without optimisation the tensor's own accessors take most of the time.
+template <class Visit>
+void for_each_offset(const torch::Tensor& t, Visit visit) {
+  const int64_t dims = t.dim();
+  const int64_t* sizes = t.sizes().data();
+  const int64_t* strides = t.strides().data();
+  const int64_t n = t.numel();
+  std::vector<int64_t> indices(static_cast<size_t>(dims) + 1, 0);
+  int64_t* index = indices.data();
+  int64_t offset = 0;
+  for (int64_t k = 0; k < n; ++k) {
+    visit(offset);
+    for (int64_t d = dims - 1; d >= 0; --d) {
+      offset += strides[d];
+      if (++index[d] < sizes[d]) break;
+      offset -= strides[d] * sizes[d];
+      index[d] = 0;
+    }
+  }
+}
 
 // What the families' proposals are written with.
 inline bool is_number(const torch::Tensor& t) { return t.is_floating_point() || t.is_complex(); }

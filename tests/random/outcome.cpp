@@ -4,6 +4,8 @@
 #include <cstring>
 #include <sstream>
 
+#include "operators.h"
+
 namespace retrace::random {
 
 namespace {
@@ -11,13 +13,11 @@ namespace {
 void append_elements(std::string& bytes, const torch::Tensor& t) {
   const auto* data = static_cast<const char*>(t.data_ptr());
   const auto size = static_cast<int64_t>(t.element_size());
-  std::vector<int64_t> index(static_cast<size_t>(t.dim()), 0);
-  for (int64_t k = 0; k < t.numel(); ++k) {
-    int64_t offset = 0;
-    for (size_t d = 0; d < index.size(); ++d) offset += index[d] * t.stride(static_cast<int64_t>(d));
-    bytes.append(data + offset * size, static_cast<size_t>(size));
-    for (size_t d = index.size(); d-- > 0 && ++index[d] == t.size(static_cast<int64_t>(d));) index[d] = 0;
+  if (t.is_contiguous() && t.numel() > 0) {
+    bytes.append(data, static_cast<size_t>(t.numel() * size));
+    return;
   }
+  for_each_offset(t, [&](int64_t offset) { bytes.append(data + offset * size, static_cast<size_t>(size)); });
 }
 
 // Whether a view is a leaf depends on who has asked: it learns that its base was written when somebody looks at its history.

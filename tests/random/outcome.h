@@ -9,6 +9,8 @@
 
 #include <torch/torch.h>
 
+#include "program.h"
+
 namespace retrace::random {
 
 // One thing seen at one point of the program. `content` is compared bit for bit.
@@ -35,8 +37,11 @@ struct Outcome {
   bool outside_write = false;  // something a scope read was written later outside of it (scope_watch.h)
   bool orphan_view = false;    // a scope read a view made under no_grad before it (scope_watch.h)
   int64_t peak_bytes = 0;      // at the fullest moment, beyond what was live at the start
+  int64_t smallest_named = 0;  // the most that a refused budget said would be enough, beyond what was live at the start
   std::string broken_budget;   // what a step under a budget did not keep to
-  bool unfair = false;         // plain autograd itself used content that had changed unnoticed; not compared
+  int64_t body_peak_bytes = 0;                          // the same, before anything was looked at in the end
+  std::vector<std::pair<int, Lateness>> silent_writes;  // statements that were silent writes, and how late they came
+  bool unfair = false;  // plain autograd itself used content that had changed unnoticed; not compared
 };
 
 // Reads the memory directly: looking must not run operators, or the recorder would see them.

@@ -1,8 +1,31 @@
 #include "program.h"
 
+#include <array>
 #include <sstream>
 
 namespace retrace::random {
+
+namespace {
+
+const std::array<std::string, 3> kPrefixes = {"", "late_", "outside_"};
+
+bool begins_with(const std::string& text, const std::string& prefix) { return text.rfind(prefix, 0) == 0; }
+
+}  // namespace
+
+std::string late_name(const std::string& op, Lateness lateness) {
+  return kPrefixes[static_cast<size_t>(lateness)] + without_lateness(op);
+}
+
+Lateness lateness_of(const std::string& op) {
+  return begins_with(op, kPrefixes[1])   ? Lateness::late
+         : begins_with(op, kPrefixes[2]) ? Lateness::outside
+                                         : Lateness::fresh;
+}
+
+std::string without_lateness(const std::string& op) {
+  return op.substr(kPrefixes[static_cast<size_t>(lateness_of(op))].size());
+}
 
 bool opens_scope(const Statement& statement) {
   return statement.op == "region" || statement.op == "step" || statement.op == "no_grad" ||
@@ -51,6 +74,9 @@ std::string policy_text(const Statement& scope) {
     case kBudget:
       text = "budget " + std::to_string(BudgetParameter::of(scope).percent) + "%";
       if (BudgetParameter::of(scope).best_effort) text += " best effort";
+      break;
+    case kBudgetOfFirstStep:
+      text = "budget(\"" + parameter + "%\")";
       break;
     default:
       text = "custom#" + parameter;

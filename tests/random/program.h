@@ -16,6 +16,8 @@ namespace retrace::random {
 //   no_grad      until the matching end
 //   enable_grad  until the matching end
 //   end
+// A write that autograd cannot see (Effect::writes_silently) is called late_... if an operator of the open scope has read
+// the tensor or autograd has saved it there, and outside_... if that was in a scope that has ended.
 struct Statement {
   std::string op;
   std::vector<int> in;   // value numbers
@@ -34,7 +36,8 @@ enum PolicyKind : int64_t {
   kSelectiveDefault,
   kCustom,
   kPolicyKinds,
-  kBudget = kPolicyKinds  // only for a step with nothing around it; its parameter is a BudgetParameter
+  kBudget = kPolicyKinds,  // only for a step with nothing around it; its parameter is a BudgetParameter
+  kBudgetOfFirstStep       // likewise, wild programs only: a budget in percent, as Retrace itself understands it
 };
 
 // A budget in percent of what the plain run takes at its fullest, packed into a policy's parameter.
@@ -48,6 +51,12 @@ struct BudgetParameter {
     return {packed / 2, packed % 2 != 0};
   }
 };
+
+// What a write that moves no version counter may meet, in rising order of what it asks of Retrace.
+enum class Lateness { fresh, late, outside };
+std::string late_name(const std::string& op, Lateness lateness);  // "late_pointer_write"
+Lateness lateness_of(const std::string& op);
+std::string without_lateness(const std::string& op);
 
 struct Program {
   uint64_t seed = 0;  // of the default generator when the program starts

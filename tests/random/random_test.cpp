@@ -9,6 +9,7 @@
 #include "generate.h"
 #include "shrink.h"
 #include "support/operators.h"
+#include "wild.h"
 
 namespace retrace::random {
 namespace {
@@ -153,6 +154,108 @@ TEST(Shrinker, KeepsScopesPaired) {
     }
     EXPECT_EQ(depth, 0);
   }
+}
+
+// The first wild program from `seed` on that has this statement.
+Program wild_program_with(const std::string& op, uint64_t seed = 0) {
+  for (;; ++seed) {
+    const Program program = generate(seed, Mode::wild);
+    if (uses(program, op)) return program;
+  }
+}
+
+size_t variant_called(const std::string& name) {
+  const auto& names = variant_names();
+  return static_cast<size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+}
+
+TEST(WildPrograms, AreTheSameForTheSameSeedAndDifferFromOrdinaryOnes) {
+  EXPECT_EQ(to_text(generate(11, Mode::wild)), to_text(generate(11, Mode::wild)));
+  EXPECT_NE(to_text(generate(11, Mode::wild)), to_text(generate(11)));
+}
+
+TEST(WildPrograms, UseEveryOperatorOfTheirTableAndOrdinaryOnesUseNone) {
+  std::set<std::string> unseen;
+  for (const Operator& op : wild_table()) unseen.insert(op.name);
+  for (uint64_t seed = 0; seed < 1000 && !unseen.empty(); ++seed) {
+    for (const Statement& s : generate(seed, Mode::wild).statements) unseen.erase(without_lateness(s.op));
+  }
+  EXPECT_TRUE(unseen.empty()) << "never used: " << *unseen.begin();
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    for (const Statement& s : generate(seed).statements) EXPECT_FALSE(is_wild(s)) << s.op;
+  }
+}
+
+TEST(WildPrograms, AreFairAndTheirWritesAreCalledWhatTheyAre) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const Program program = generate(seed, Mode::wild);
+    const Outcome plain = run_plain(program);
+    EXPECT_FALSE(plain.unfair) << to_text(program);
+    for (const auto& [statement, lateness] : plain.silent_writes)
+      EXPECT_LE(lateness, lateness_of(program.statements[static_cast<size_t>(statement)].op)) << to_text(program);
+  }
+}
+
+TEST(WildPrograms, LeaveLibTorchWithOneThread) {
+  run_plain(wild_program_with("threads"));
+  EXPECT_EQ(torch::get_num_threads(), 1);
+}
+
+TEST(WildPrograms, ShrinkToTheWriteThatMatters) {
+  const Program program = wild_program_with("late_pointer_write");
+  const Program small = shrink(program, [](const Program& p) { return uses(p, "late_pointer_write"); });
+  EXPECT_LE(small.statements.size(), 4u) << to_text(small);
+  EXPECT_NE(to_text(small).find("late_pointer_write("), std::string::npos);
+}
+
+TEST(SilentWrites, AreLateOnceAnOperatorOfTheScopeHasReadOrSavedTheTensorAndOutsideOnceItHasEnded) {
+  const auto lateness = [](std::vector<Statement> statements) {
+    return run_plain(Program{1, 4, std::move(statements), {}}).silent_writes.at(0).second;
+  };
+  const Statement end{"end", {}, {}, {}, {}};
+  const auto write = [](int v) { return Statement{"pointer_write", {v}, {}, {0, 0}, {0.5}}; };
+  const Statement reads = line("sin", {0}, {1});
+  const Statement saves = line("tanh", {0}, {1});
+  EXPECT_EQ(lateness({leaf(0, false), write(0), region(), reads, end}), Lateness::fresh);
+  EXPECT_EQ(lateness({leaf(0, false), reads, write(0), region(), end}), Lateness::fresh);
+  EXPECT_EQ(lateness({leaf(0, false), region(), reads, write(0), end}), Lateness::late);
+  EXPECT_EQ(lateness({leaf(0, false), region(), reads, end, write(0)}), Lateness::outside);
+  EXPECT_EQ(lateness({leaf(0, true), region(), reads, write(1), end}), Lateness::fresh);
+  EXPECT_EQ(lateness({leaf(0, true), region(), saves, write(1), end}), Lateness::late);
+}
+
+TEST(WildChecks, SeeAPeakAboveThePlainOne) {
+  const Outcome plain = run_plain(generate(3));
+  Outcome other = plain;
+  EXPECT_TRUE(findings_of(plain, other, {}, true).empty());
+  --other.body_peak_bytes;
+  EXPECT_TRUE(findings_of(plain, other, {}, false).empty());
+  EXPECT_EQ(findings_of(plain, other, {}, true).at(0).fault, Fault::peak_not_plain);
+  other.body_peak_bytes += 2;
+  EXPECT_EQ(findings_of(plain, other, {}, false).at(0).fault, Fault::peak_above_plain);
+  WildChecks lenient;
+  lenient.slack_bytes = 1;
+  EXPECT_TRUE(findings_of(plain, other, lenient, false).empty());
+}
+
+TEST(WildChecks, SeeARefusalThatNamesMoreThanThePlainPeak) {
+  const Outcome plain = run_plain(generate(3));
+  Outcome other = plain;
+  other.smallest_named = plain.body_peak_bytes;
+  EXPECT_TRUE(findings_of(plain, other, {}, false).empty());
+  ++other.smallest_named;
+  EXPECT_EQ(findings_of(plain, other, {}, false).at(0).fault, Fault::smallest);
+}
+
+TEST(WildVariants, PutEveryScopeUnderOnePolicyOrTheWholeInOneStep) {
+  const Program program{1, 2, {leaf(0, true), keeping_region(), line("sin", {0}, {1}), {"end", {}, {}, {}, {}}}, {}};
+  const Program every = as_variant(program, variant_called("every"), {});
+  EXPECT_EQ(every.statements[1].ints[kPolicyKind], kEvery);
+  EXPECT_EQ(every.statements.size(), program.statements.size());
+  const Program percent = as_variant(program, variant_called("100%"), {});
+  EXPECT_EQ(percent.statements[1].op, "step");
+  EXPECT_EQ(percent.statements[1].ints[kPolicyKind], kBudgetOfFirstStep);
+  EXPECT_EQ(percent.statements.size(), program.statements.size() + 2);
 }
 
 // The whole chain: a replay that computes something else is noticed, by verify or by the comparison. With x of ones the

@@ -73,7 +73,7 @@ class RetraceScopes : public Scopes {
   }
 
   void step(const Statement& scope, const std::function<void()>& body) override {
-    const bool budgeted = scope.ints.at(kPolicyKind) == kBudget && depth_ == 0;
+    const bool budgeted = is_budget(scope) && depth_ == 0;
     const int64_t number = scope.ints.at(kSessionNumber);
     auto& session = sessions_[{number, budgeted}];
     if (!session) {
@@ -88,25 +88,43 @@ class RetraceScopes : public Scopes {
       return;
     }
     try {
-      memory::reset_peak();
+      restart_peak();
       const auto step = session->step();
-      held_bytes_ = BudgetParameter::of(scope).best_effort ? 0 : *budget_of(scope).bytes();
+      if (owed_.count(number) != 0) note_broken(owed_[number] + ", and the next step was not refused");
+      held_bytes_ = must_hold(scope) ? *budget_of(scope).bytes() : 0;
       body();
-      held_bytes_ = 0;
+      if (!above_budget_.empty()) owed_[number] = above_budget_;
+      forget_budget();
     } catch (const InfeasibleBudget& error) {
-      held_bytes_ = 0;
+      forget_budget();
       refused(scope, error);
       throw;
     } catch (...) {
-      held_bytes_ = 0;
+      forget_budget();
       throw;
     }
   }
 
+  void step_on_thread(const Statement& scope, const std::function<void()>& body) override {
+    Session session(policy_of(scope), {scope.ints.at(kVerify) != 0 ? Verify::always : Verify::never});
+    const auto step = session.step();
+    body();
+  }
+
+  // A budget governs the thread of its step: what another thread takes meanwhile is counted but cannot be let go of.
+  void worked_on_thread() override { forget_budget(); }
+
+  void begin_run() override {
+    memory::reset_peak();
+    peak_bytes_ = 0;
+  }
+
+  int64_t peak_bytes() const override { return std::max(peak_bytes_, memory::peak_bytes()); }
+
   void backward_ended() override {
     if (held_bytes_ == 0 || memory::peak_bytes() <= held_bytes_) return;
-    note_broken("the peak was " + std::to_string(memory::peak_bytes()) +
-                " when a backward ended, above the budget of " + std::to_string(held_bytes_));
+    above_budget_ = "the peak was " + std::to_string(memory::peak_bytes()) +
+                    " when a backward ended, above the budget of " + std::to_string(held_bytes_);
   }
 
  private:
@@ -116,9 +134,27 @@ class RetraceScopes : public Scopes {
     ~Inside() { --depth; }
   };
 
+  static bool is_budget(const Statement& scope) {
+    return scope.ints.at(kPolicyKind) == kBudget || scope.ints.at(kPolicyKind) == kBudgetOfFirstStep;
+  }
+
+  bool must_hold(const Statement& scope) const {
+    return budget_of(scope).bytes() && !budget_of(scope).is_best_effort();
+  }
+
+  // A budget is compared with the peak of its own step; the run's is kept beside it.
+  void restart_peak() {
+    peak_bytes_ = peak_bytes();
+    memory::reset_peak();
+  }
+
   Budget budget_of(const Statement& scope) const {
-    const auto [percent, best_effort] = BudgetParameter::of(scope);
     const auto known = budgets_.bytes.find(scope.ints.at(kSessionNumber));
+    if (scope.ints.at(kPolicyKind) == kBudgetOfFirstStep) {
+      return known != budgets_.bytes.end() ? budget(budgets_.start_bytes + known->second)
+                                           : budget(std::to_string(scope.ints.at(kPolicyParameter)) + "%");
+    }
+    const auto [percent, best_effort] = BudgetParameter::of(scope);
     const int64_t bytes = known != budgets_.bytes.end()
                               ? budgets_.start_bytes + known->second
                               : std::max<int64_t>(1, budgets_.start_bytes + budgets_.plain_peak * percent / 100);
@@ -126,15 +162,22 @@ class RetraceScopes : public Scopes {
   }
 
   void refused(const Statement& scope, const InfeasibleBudget& error) {
-    const int64_t bytes = *budget_of(scope).bytes();
-    if (BudgetParameter::of(scope).best_effort) note_broken("a best effort was refused");
-    if (error.smallest_bytes <= bytes) {
-      note_broken("a budget of " + std::to_string(bytes) + " was refused and " + std::to_string(error.smallest_bytes) +
-                  " said to be enough");
+    const Budget given = budget_of(scope);
+    if (given.is_best_effort()) note_broken("a best effort was refused");
+    if (given.bytes() && error.smallest_bytes <= *given.bytes()) {
+      note_broken("a budget of " + std::to_string(*given.bytes()) + " was refused and " +
+                  std::to_string(error.smallest_bytes) + " said to be enough");
     }
+    if (given.fraction() == 1.0) note_broken("a budget of 100 % was refused");
+    budgets_.smallest_named = std::max(budgets_.smallest_named, error.smallest_bytes - budgets_.start_bytes);
     budgets_.refused = scope.ints.at(kSessionNumber);
     // Above what was live before: LibTorch itself leaks (views written in place and create_graph), from run to run more.
     budgets_.bytes[*budgets_.refused] = error.smallest_bytes - budgets_.start_bytes;
+  }
+
+  void forget_budget() {
+    held_bytes_ = 0;
+    above_budget_.clear();
   }
 
   void note_broken(std::string text) {
@@ -144,7 +187,11 @@ class RetraceScopes : public Scopes {
   Budgets& budgets_;
   std::map<std::pair<int64_t, bool>, std::unique_ptr<Session>> sessions_;
   int depth_ = 0;
+  int64_t peak_bytes_ = 0;  // since begin_run(), before the latest restart_peak()
   int64_t held_bytes_ = 0;  // the budget of the open step, if it must hold
+  // A backward that leaves a graph alive does not refuse: a later one, or the session's next step(), does.
+  std::string above_budget_;
+  std::map<int64_t, std::string> owed_;  // by session number: steps that should have been refused
 };
 
 }  // namespace

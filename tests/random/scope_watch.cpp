@@ -29,7 +29,7 @@ ScopeWatch::Life& ScopeWatch::life_of(const torch::Tensor& tensor) {
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
   const auto found = lives_.find(storage);
   if (found != lives_.end()) return found->second;
-  return lives_.emplace(storage, Life{weak(storage), scope_, may_keep(), {}}).first->second;
+  return lives_.emplace(storage, Life{weak(storage), scope_, may_keep(), {}, {}}).first->second;
 }
 
 bool ScopeWatch::has_other_reader(const torch::Tensor& tensor) {
@@ -46,9 +46,18 @@ void ScopeWatch::written(const torch::Tensor& tensor) {
   life.may_be_kept |= may_keep();
 }
 
+Lateness ScopeWatch::lateness_of_write(const torch::Tensor& tensor) {
+  const std::set<int>& users = life_of(tensor).users;
+  if (users.empty()) return Lateness::fresh;
+  return users.size() == 1 && *users.begin() == scope_ ? Lateness::late : Lateness::outside;
+}
+
 void ScopeWatch::defined(const torch::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return;
-  life_of(tensor);
+  Life& life = life_of(tensor);
+  // Somebody else holds it: a view's base, or the node that has just saved its own result.
+  const bool shared = tensor.use_count() > 1 || tensor.storage().use_count() > 1;
+  if (shared && scope_ != 0) life.users.insert(scope_);
   if (is_orphan(tensor)) orphans_.emplace_back(weak(tensor.unsafeGetTensorImpl()), scope_);
 }
 
@@ -57,6 +66,7 @@ void ScopeWatch::read(const torch::Tensor& tensor) {
   Life& life = life_of(tensor);
   if (scope_ == 0) return;
   if (life.birth_scope != scope_) life.readers.insert(scope_);
+  life.users.insert(scope_);
   for (const auto& [orphan, birth_scope] : orphans_) {
     orphan_view_ |= birth_scope != scope_ && orphan._unsafe_get_target() == tensor.unsafeGetTensorImpl();
   }

@@ -16,6 +16,8 @@
 
 #include <torch/torch.h>
 
+#include "program.h"
+
 namespace retrace::random {
 
 class ScopeWatch {
@@ -26,6 +28,11 @@ class ScopeWatch {
   void defined(const torch::Tensor& tensor);
   void read(const torch::Tensor& tensor);
   void written(const torch::Tensor& tensor);
+  // What a write to the tensor would be now, if it moved no version counter.
+  Lateness lateness_of_write(const torch::Tensor& tensor);
+  void pointer_written(const torch::Tensor& tensor) {
+    outside_write_ |= lateness_of_write(tensor) == Lateness::outside;
+  }
   void written_silently(const torch::Tensor& tensor) { silent_outside_write_ |= has_other_reader(tensor); }
 
   bool outside_write() const { return outside_write_; }
@@ -38,6 +45,7 @@ class ScopeWatch {
     int birth_scope;
     bool may_be_kept;
     std::set<int> readers;  // scopes other than the birth scope
+    std::set<int> users;    // scopes in which an operator read it or autograd saved it, the birth scope among them
   };
   Life& life_of(const torch::Tensor& tensor);
   bool has_other_reader(const torch::Tensor& tensor);
