@@ -216,6 +216,9 @@ class Recording {
     }
     const bool keep = decide() == Decision::keep;  // may throw: nothing has been recorded yet
     const Tape::Lock lock(tape_);
+    // In this very operator LibTorch has set its thread's number of threads, which it does once: it ran with both.
+    if (replayable_ && Settings::threads_now() != tape_.settings(op_->settings).threads)
+      repeatable_ = replayable_ = false;
     const OpId id = replayable_ ? tape_.next_op() : kNone;
     meet_plan();
     add_values(id, keep);

@@ -61,6 +61,8 @@ void change(const Settings& from, const Settings& to) {
 
 }  // namespace
 
+int Settings::threads_now() { return openmp().get ? openmp().get() : 0; }
+
 Settings Settings::now() {
   const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   const at::Context& context = at::globalContext();
@@ -69,7 +71,7 @@ Settings Settings::now() {
   s.excluded = keys.excluded_;
   s.autocast_dtype = compat::autocast_cpu_dtype();
   s.default_dtype = c10::get_default_dtype_as_scalartype();
-  s.threads = openmp().get ? openmp().get() : 0;
+  s.threads = threads_now();
   s.matmul_precision = static_cast<int>(context.float32MatmulPrecision());
   s.grad_mode = at::GradMode::is_enabled();
   s.onednn = context.userEnabledMkldnn();

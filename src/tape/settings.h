@@ -19,6 +19,7 @@ struct Settings {
   bool flush_denormals = false;
 
   static Settings now();
+  static int threads_now();
   friend bool operator==(const Settings&, const Settings&) = default;
 };
 

@@ -522,7 +522,7 @@ void Tape::balance() {
   if (closed_ || run || !may_be_out_of_balance()) return;
   const auto in_vain = [&](ValueId id) {
     const Value& v = value(id);
-    return v.held && v.handles == 0 && v.holders <= 1 && v.held.use_count() <= 1;
+    return v.held && v.handles == 0 && v.holders <= 1 && v.uses == 0 && v.held.use_count() <= 1;
   };
   int64_t spare = forgotten_bytes();
   std::erase_if(held_, [&](ValueId id) { return !value(id).held; });
