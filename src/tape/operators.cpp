@@ -59,7 +59,7 @@ void read_schema(const c10::FunctionSchema& schema, OpTraits& traits) {
     if (takes_generator(argument)) traits.generator_argument = static_cast<int>(i);
   }
   traits.overwrites = any_write && only_out;
-  traits.only_writes = any_write;
+  traits.only_writes = true;
   traits.view = !any_write && !schema.returns().empty() &&
                 std::all_of(schema.returns().begin(), schema.returns().end(),
                             [](const c10::Argument& r) { return r.alias_info() != nullptr; });

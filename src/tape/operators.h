@@ -18,7 +18,7 @@ struct OpTraits {
   std::vector<int> silent_writes;  // further arguments it writes, though the schema does not say so ...
   int silent_when = -1;            // ... and if >= 0, only when this bool argument is true
   bool overwrites = false;         // what it writes does not depend on what was there
-  bool only_writes = false;        // whatever it returns is an argument that it wrote
+  bool only_writes = false;        // whatever it returns, if anything, is an argument that it wrote
   bool shape_only = false;     // looks only at the shape of its first argument (empty_like, zeros_like, new_full, ...)
   bool uninitialised = false;  // returns memory nobody has written (empty and its kin)
   bool batch_norm = false;     // see replay/shortcut.h

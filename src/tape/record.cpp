@@ -177,11 +177,17 @@ class Recording {
   // nothing.
   bool is_update(const Value& before) const { return traits_.only_writes && before.alive == 0 && before.reach == 0; }
 
+  // Nothing saved needs the old content yet: then a copy must not break the budget.
+  bool may_copy(const Value& before) const {
+    if (!tape_.run || before.alive > 0 || before.reach > 0) return true;
+    return memory::live_bytes() + before.bytes <= tape_.run->budget_bytes();
+  }
+
   // The content that is about to be overwritten must stay available to whoever is rebuilt from it, this op included.
   void prepare_write(const TensorArg& arg, const at::Tensor& seen) {
     const Value& v = tape_.value(arg.value);
     if (!tape_.is_root(v) || !(replayable_ || v.consumed) || v.held_copy) return;
-    if (is_update(v)) {
+    if (is_update(v) || !may_copy(v)) {
       repeatable_ = replayable_ = false;
     } else if (v.bytes <= kSmallRootBytes) {
       const memory::OwnerScope owner(memory::Owner::kept);

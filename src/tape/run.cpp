@@ -114,6 +114,10 @@ void Run::make_room(int64_t wanted_bytes) {
   }
   while (missing() > 0 && may_wait && tapes.size() > 1 && evict_from(tapes, true)) {
   }
+  if (missing() > 0 && !strict_) {
+    const Tape::Lock lock(*own);
+    own->let_go_roots();
+  }
   if (missing() <= 0) return;
   if (strict_ && most_wanted_bytes_ == 0) throw OutOfRoom();
   most_wanted_bytes_ = std::max(most_wanted_bytes_, memory::live_bytes() + asked_bytes);

@@ -470,6 +470,18 @@ bool Tape::let_go_idle() {
 // A sweep for every operator would take the square of the tape's length.
 bool Tape::may_have_idle() const { return static_cast<size_t>(next_op() - idle_looked_for_) > surviving_ops_ / 16; }
 
+bool Tape::let_go_roots() {
+  bool freed = false;
+  for (size_t v = 0; v < values_.size(); ++v) {
+    const Value& root = values_[v];
+    if (!is_root(root) || !root.held || root.alive > 0 || root.uses > 0 || root.held.use_count() > 1) continue;
+    let_go(static_cast<ValueId>(v));
+    freed = true;
+  }
+  if (freed) drop_lost_ops();
+  return freed;
+}
+
 bool Tape::let_go_unpaying_roots() {
   std::vector<ValueId> candidates;
   for (size_t v = 0; v < values_.size(); ++v) {

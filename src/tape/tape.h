@@ -216,6 +216,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
   // let be forgotten (that is then held for good). Returns whether anything was freed.
   bool let_go_idle();
   bool may_have_idle() const;
+  // The last resort: all roots that nothing forgotten needs. What could be rebuilt from them is then held for good, and the
+  // program takes what it takes without us.
+  bool let_go_roots();
   // Holding what autograd did not save pays only while more than that is forgotten: else what is held goes. Called before
   // an allocation that would raise the step's peak, so that no policy takes more than the plain program.
   void balance();

@@ -152,7 +152,7 @@ TEST_P(Models, CutVerticesAloneNeverCostMoreThanThePlainPeak) {
   for (const auto& policy : {recompute_all(), every(1), every(2)}) {
     const auto ours = train({policy.name(), policy});
     EXPECT_LE(ours.peak, plain.peak) << policy.name();
-    if (ours.replayed > 0 && !(kLstmIsOneOperator && model_name() == "lstm")) {
+    if (ours.replayed > 0 && model_name() != "lstm") {  // nearly all of that is one layer, with no cut in it
       EXPECT_LT(ours.peak, plain.peak) << policy.name();
     }
   }
