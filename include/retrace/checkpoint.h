@@ -21,7 +21,7 @@ namespace retrace {
 
 struct CheckpointOptions {
   Policy policy = recompute_all();
-  bool verify = false;  // compare every rebuilt value with a fingerprint of the original, bit for bit
+  bool verify = false;  // compare every rebuilt value bit for bit with a fingerprint of the original, not by a sample
 };
 
 namespace detail {

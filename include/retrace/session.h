@@ -25,7 +25,9 @@ namespace retrace {
 enum class Verify { never, first_step, always };
 
 struct SessionOptions {
-  // Compare every rebuilt value with a fingerprint of the original, bit for bit. Costs a pass over what is dropped.
+  // Compare every rebuilt value with a fingerprint of the original, bit for bit, and notice every byte that is written
+  // behind LibTorch's back. Costs some passes over what is computed. first_step: of each kind, up to 64 of them, and the
+  // first that follows each new plan. In all other steps, and with `never`, a sample is compared.
   Verify verify = Verify::first_step;
 };
 
@@ -73,10 +75,12 @@ class Session {
 
   // All live tensor bytes stay within the budget from the first step on. The first step keeps what autograd keeps and lets
   // go of what is cheapest to rebuild when memory runs short; from then on steps follow a plan made from the first, made
-  // anew when steps change. A budget in percent is of the peak of the first step, which then runs as the plain program.
+  // anew when steps change. A budget in percent is of the peak that the plain program would have in this kind of step with
+  // what is live now; the first step runs as the plain program and shows it. Sessions on several threads share the memory.
   // A budget that cannot hold is refused with InfeasibleBudget, which names the smallest that can, by backward() when the
-  // step has shown it: its gradients are right, and its peak was above the budget. If only what came after backward broke it
-  // (an optimizer that made its state), the next step() throws.
+  // step has shown it: its gradients are right, and its peak was above the budget. While something was saved that no
+  // backward has asked for yet, and if only what came after backward broke the budget (an optimizer that made its state),
+  // the next step() throws instead.
   // A step under a budget must be the outermost scope of its thread, and governs the checkpoints inside it.
   explicit Session(Budget budget, SessionOptions options = {});
 

@@ -104,7 +104,7 @@ TEST(Misuse, AStepEndedOnAnotherThreadStopsRecordingAndTheNextOneSaysSo) {
   const StatsDelta delta;
   x.sin().sin().sum().backward();
   EXPECT_EQ(delta.recorded(), 0);
-  EXPECT_THROW(session.step(), UsageError);
+  EXPECT_THROW(const auto refused = session.step(), UsageError);
   const auto next = session.step();
   auto loss = x.sin().sin().sum();
   EXPECT_EQ(session.stats().ops_recorded, 3);
@@ -154,7 +154,7 @@ TEST(Misuse, AStepCanBeMovedAndEmpty) {
   loss.backward();
   x.sin();
   EXPECT_EQ(delta.recorded(), 0);
-  EXPECT_NO_THROW(session.step());
+  EXPECT_NO_THROW(const auto next = session.step());
 }
 
 TEST(Misuse, AnOuterStepEndedBeforeTheInnerOne) {

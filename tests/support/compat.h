@@ -6,9 +6,6 @@
 
 namespace retrace::test {
 
-// LibTorch 2 runs a layer of an LSTM on the CPU as one operator of oneDNN's: nothing inside can be dropped.
-inline constexpr bool kLstmIsOneOperator = TORCH_VERSION_MAJOR >= 2;
-
 // Whether saved-tensor hooks can hand a tensor without grad back as the very object that was saved.
 inline constexpr bool kHooksPreserveIdentity = TORCH_VERSION_MAJOR >= 2;
 
