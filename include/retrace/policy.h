@@ -63,7 +63,7 @@ Policy every(int64_t n);
 // others and therefore never recorded itself (aten::linear, aten::matmul).
 Policy selective(const std::vector<std::string>& operators);
 
-// The operators that are dearest to repeat: matrix products and convolutions.
+// The operators that are most expensive to repeat: matrix products and convolutions.
 Policy selective();
 
 // Ask `decide` once per recorded operator, in forward. It runs on the training thread, must not throw away the step by

@@ -8,6 +8,7 @@
 // alive, pending, reach, producer, held, encoded, rebuilt; an op has alive, pending, reach, args.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>

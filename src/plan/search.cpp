@@ -144,7 +144,7 @@ int64_t Search::bytes(ValueId v, Choice choice) const {
   return choice == Choice::encode ? value.encoding.bytes : 0;
 }
 
-// What holding it takes from others. Of values that cost the same, those that live longer are dearer.
+// What holding it takes from others. Of values that cost the same, those that live longer cost more.
 double Search::cost(ValueId v, Choice choice) const {
   if (!is_kept(choice)) return 0;
   const Span life = timeline_.whole(v);

@@ -142,7 +142,7 @@ std::vector<std::string> to_cells(const Measurement& seen) {
           timed ? "yes" : "NO"};
 }
 
-// What the plans foretold, beside what came.
+// What the plans predicted, beside what came.
 void print_plans(const std::vector<Measurement>& measurements) {
   using report::fixed, report::human_bytes, report::human_seconds;
   report::Table table({"plan", "budget", "first step", "peak", "predicted", "time", "predicted", "gap", "kept",
