@@ -324,10 +324,11 @@ void Budgeting::learn(Known& known, const Run& run, const Timeline& timeline, in
   seen.seconds = median(known.step_seconds);
   known.graph = std::move(seen);
   known.start_bytes = start_bytes_;
-  // The first step verifies, looks for encodings and evicts; times without that come with the first that follows a plan,
-  // and are worth one plan more.
-  known.stale = !as_predicted || !known.timed;
-  known.timed |= as_predicted;
+  // The first step verifies, looks for encodings and evicts, and the first that follows a plan verifies: operators run with
+  // cold caches then. Times without that come with the next one, and are worth one plan more.
+  const bool undisturbed = as_predicted && !run.plan_is_new();
+  known.stale = !as_predicted || (undisturbed && !known.timed);
+  known.timed |= undisturbed;
 }
 
 std::optional<PlanSummary> Budgeting::summary() const {

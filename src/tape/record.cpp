@@ -180,7 +180,15 @@ class Recording {
   // Nothing saved needs the old content yet: then a copy must not break the budget.
   bool may_copy(const Value& before) const {
     if (!tape_.run || before.alive > 0 || before.reach > 0) return true;
-    return memory::live_bytes() + before.bytes <= tape_.run->budget_bytes();
+    const int64_t wanted_bytes = memory::live_bytes() + before.bytes;
+    if (wanted_bytes <= tape_.run->budget_bytes()) return true;
+    try {
+      const Run::Strict strict(*tape_.run);
+      tape_.run->make_room(wanted_bytes);
+    } catch (const OutOfRoom&) {
+      return false;
+    }
+    return true;
   }
 
   // The content that is about to be overwritten must stay available to whoever is rebuilt from it, this op included.

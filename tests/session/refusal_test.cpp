@@ -196,7 +196,7 @@ TEST(Verified, EachNewPlanAndEachNewKindOfStep) {
   };
   EXPECT_FALSE(verified(512)) << "the first step in percent forgets nothing";
   EXPECT_TRUE(verified(512)) << "the first that follows a plan";
-  for (int i = 0; i < 3; ++i) verified(512);  // plans change while times become known
+  for (int i = 0; i < 8; ++i) verified(512);  // plans change while times become known
   EXPECT_FALSE(verified(512));
   EXPECT_TRUE(verified(768)) << "another kind";
 }
