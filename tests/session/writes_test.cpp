@@ -36,22 +36,6 @@ void expect_right_in_every_way(const std::function<Tensors(int)>& step) {
   EXPECT_EQ(train(&session, 4, step).bits, plain.bits) << "as little as possible";
 }
 
-TEST(Writes, AComputedTensorWrittenThroughItsPointer) {
-  const Layers layers;
-  const Tensor x = torch::randn({256, 64});
-  expect_right_in_every_way([&](int) -> Tensors {
-    layers.clear();
-    Tensor h = x;
-    for (const Tensor& w : layers.weights) {
-      h = h.mm(w);
-      write_with_pointer(h.detach(), 0, h.numel());
-      h = h.tanh();
-    }
-    h.pow(2).mean().backward();
-    return layers.gradients();
-  });
-}
-
 TEST(Writes, AFewElementsAreNoticedInTheFirstStepOfItsKindAndRemembered) {
   RETRACE_SKIP_IF_HOSTILE();
   const Layers layers;
@@ -103,7 +87,8 @@ TEST(Writes, AfterItWasSavedTheNewContentCounts) {
   });
 }
 
-TEST(Writes, AnOperatorThatDoesNotSayWhatItWrites) {
+// An operator without a graph of its own, on the result of each layer's product.
+void expect_right_with(const std::function<void(const Tensor&)>& on_each) {
   const Layers layers;
   const Tensor x = torch::randn({256, 64});
   expect_right_in_every_way([&](int) -> Tensors {
@@ -113,7 +98,7 @@ TEST(Writes, AnOperatorThatDoesNotSayWhatItWrites) {
       h = h.mm(w);
       {
         const torch::NoGradGuard no_grad;
-        silent_double(h);
+        on_each(h);
       }
       h = h.tanh();
     }
@@ -122,23 +107,14 @@ TEST(Writes, AnOperatorThatDoesNotSayWhatItWrites) {
   });
 }
 
+TEST(Writes, AComputedTensorWrittenThroughItsPointer) {
+  expect_right_with([](const Tensor& h) { write_with_pointer(h.detach(), 0, h.numel()); });
+}
+
+TEST(Writes, AnOperatorThatDoesNotSayWhatItWrites) { expect_right_with(silent_double); }
+
 TEST(Writes, AnOperatorThatCannotBeReplayedAndDoesNotSayWhatItWrites) {
-  const Layers layers;
-  const Tensor x = torch::randn({256, 64});
-  expect_right_in_every_way([&](int) -> Tensors {
-    layers.clear();
-    Tensor h = x;
-    for (const Tensor& w : layers.weights) {
-      h = h.mm(w);
-      {
-        const torch::NoGradGuard no_grad;
-        silent_double_of_all({h});
-      }
-      h = h.tanh();
-    }
-    h.pow(2).mean().backward();
-    return layers.gradients();
-  });
+  expect_right_with([](const Tensor& h) { silent_double_of_all({h}); });
 }
 
 // from_blob with a deleter is still somebody else's memory.
@@ -158,7 +134,7 @@ TEST(Writes, MemoryOfTheUsersOwnMayBeRefilledInPart) {
       std::fill(buffer.begin() + static_cast<std::ptrdiff_t>(from), buffer.begin() + static_cast<std::ptrdiff_t>(to),
                 3.F);
       loss.backward();
-      (checkpointed ? plain : plain = bits_of({w.grad()}));
+      if (!checkpointed) plain = bits_of({w.grad()});
       EXPECT_EQ(bits_of({w.grad()}), plain) << "refilled from " << from << " to " << to;
     }
   }
