@@ -1,4 +1,6 @@
 // Content that is what its operator left there, or is not.
+#include <algorithm>
+
 #include "plan/demand.h"
 #include "tape/fingerprint.h"
 #include "tape/tape.h"
@@ -35,18 +37,18 @@ ValueId Tape::look_at(const at::Tensor& tensor) {
   }
   const bool as_marked = is_as_marked(id, tensor.storage());
   if (!as_marked && known) known->add_written(place_);
-  if (!as_marked || (known && known->is_written(place_))) return found_written(id, tensor);
+  if (!as_marked || (known && known->is_written(place_))) return found_written(id, tensor.storage());
   if (v.marked_whole && !verifies_) mark(id, tensor.storage(), false);  // what a factory made, seen for the first time
   return id;
 }
 
 // If nobody has read the content that its operator left, the value itself is without a recipe. Else there is one more value.
-ValueId Tape::found_written(ValueId id, const at::Tensor& tensor) {
+ValueId Tape::found_written(ValueId id, const c10::Storage& storage) {
   if (value(id).looks == 1) {
     make_root(id);
     if (timeline) timeline->became_root(id);  // of a step that is only measured no value has a recipe
     value(id).unwritten = false;
-    mark(id, tensor.storage(), verifies_);
+    mark(id, storage, verifies_);
     return id;
   }
   if (known && is_root(value(id))) known->add_fleeting(value(id).first_look);
@@ -56,13 +58,26 @@ ValueId Tape::found_written(ValueId id, const at::Tensor& tensor) {
   value(after).foreign = value(id).foreign;
   value(after).fleeting = value(id).fleeting;
   value(after).dtype = value(id).dtype;
-  mark(after, tensor.storage(), verifies_);
+  mark(after, storage, verifies_);
   if (value(id).handles > 0) {
-    hold(after, tensor.storage());
+    hold(after, storage);
     handles_follow({its, id, after});
   }
   if (timeline && value(id).holders > 0) keepers_follow({its, id, after});
   return after;
+}
+
+// Nobody looks at what the program has saved and still has, once recording has ended.
+void Tape::look_at_saved() {
+  if (!may_forget) return;
+  for (size_t v = 0; v < values_.size(); ++v) {
+    const auto id = static_cast<ValueId>(v);
+    if (values_[v].handles == 0 || !values_[v].marked) continue;
+    const c10::Storage living = living_storage(id);
+    if (!living || is_as_marked(id, living)) continue;
+    values_[v].looks = std::max(values_[v].looks, 2);  // it has been saved as it was
+    found_written(id, living);
+  }
 }
 
 }  // namespace retrace

@@ -76,6 +76,15 @@ class Recording {
     after();
   }
 
+  ~Recording() {
+    if (needed_.empty()) return;
+    const Tape::Lock lock(tape_);
+    for (const Needed& needed : needed_) {
+      change_need<Alive>(tape_, needed.value, -1);
+      if (needed.held) tape_.hold(needed.value, needed.held);  // the operator threw
+    }
+  }
+
  private:
   void before() {
     const Tape::Lock lock(tape_);
@@ -194,7 +203,8 @@ class Recording {
   // The content that is about to be overwritten must stay available to whoever is rebuilt from it, this op included.
   void prepare_write(const TensorArg& arg, const at::Tensor& seen) {
     const Value& v = tape_.value(arg.value);
-    if (!tape_.is_root(v) || !(replayable_ || v.consumed) || v.held_copy) return;
+    if (!(replayable_ || v.consumed) || v.held_copy) return;
+    if (!tape_.is_root(v)) return need_recipe(arg.value);
     if (is_update(v) || !may_copy(v)) {
       repeatable_ = replayable_ = false;
     } else if (v.bytes <= kSmallRootBytes) {
@@ -204,6 +214,14 @@ class Recording {
       repeatable_ = replayable_ = false;
       tape_.secure_dependents(arg.value);
     }
+  }
+
+  // From now on it can only be rebuilt. An allocation while the operator runs must not make the tape think otherwise.
+  void need_recipe(ValueId id) {
+    const c10::Storage held = tape_.value(id).held;
+    tape_.let_go(id);
+    change_need<Alive>(tape_, id, 1);
+    needed_.push_back({id, held});
   }
 
   void snapshot_generator() {
@@ -218,6 +236,7 @@ class Recording {
     returned_tensors(returns);
     {
       const Tape::Lock lock(tape_);
+      for (Needed& needed : needed_) needed.held = c10::Storage();
       find_silent_writes();
       if (tape_.timeline) tape_.timeline->op_ran();
       find_fresh();
@@ -450,6 +469,11 @@ class Recording {
   std::vector<at::Tensor> seen_;  // parallel to op_->args
   std::vector<size_t> written_;   // positions in op_->args
   std::vector<std::pair<ValueId, c10::Storage>> copies_;
+  struct Needed {
+    ValueId value;
+    c10::Storage held;  // by the tape until now
+  };
+  std::vector<Needed> needed_;  // to be overwritten
   std::vector<at::Tensor> outputs_;
   std::vector<size_t> fresh_;  // positions in outputs_
 };

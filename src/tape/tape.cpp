@@ -331,6 +331,7 @@ void Tape::nobody_pending(ValueId id) {
 
 void Tape::close() {
   begin_event();
+  look_at_saved();
   measure();
   closed_ = true;
   ids_.clear();

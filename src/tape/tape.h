@@ -322,7 +322,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   };
 
   StorageId storage_of(const at::Tensor& tensor);
-  ValueId found_written(ValueId value, const at::Tensor& tensor);
+  ValueId found_written(ValueId value, const c10::Storage& storage);
+  void look_at_saved();
   void handles_follow(const Written& written);
   void keepers_follow(const Written& written);
   ValueId add_value(StorageId storage, OpId producer, int64_t bytes);

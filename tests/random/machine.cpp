@@ -158,7 +158,7 @@ Results Machine::execute(const Statement& statement) {
   if (op == nullptr) throw std::logic_error("no operator " + statement.op);
   Call call{statement, {}, generator_, &trainable_, &scopes_};
   std::vector<int64_t> versions;
-  if (op->effect == Effect::writes_silently) note_silent_write(values_[static_cast<size_t>(statement.in.at(0))]);
+  if (op->effect == Effect::writes_silently) note_silent_write(statement.in.at(0));
   for (const int v : statement.in) {
     const Tensor& operand = values_[static_cast<size_t>(v)];
     if (!operand.defined()) throw std::logic_error("v" + std::to_string(v) + " is not there");
@@ -180,9 +180,14 @@ Results Machine::execute(const Statement& statement) {
   return results;
 }
 
-void Machine::note_silent_write(const Tensor& target) {
+// What is dropped right after a late write nobody can look at again.
+void Machine::note_silent_write(int v) {
+  const Tensor& target = values_[static_cast<size_t>(v)];
   if (!target.defined()) return;
-  silent_writes_.emplace_back(static_cast<int>(position_), watch_.lateness_of_write(target));
+  Lateness lateness = watch_.lateness_of_write(target);
+  if (lateness == Lateness::late && last_uses_[static_cast<size_t>(v)] == static_cast<int>(position_))
+    lateness = Lateness::outside;
+  silent_writes_.emplace_back(static_cast<int>(position_), lateness);
   writes_parameter_ |= target.is_leaf() && target.requires_grad();
   watch_.pointer_written(target);
 }

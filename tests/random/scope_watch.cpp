@@ -46,6 +46,11 @@ void ScopeWatch::written(const torch::Tensor& tensor) {
   life.may_be_kept |= may_keep();
 }
 
+void ScopeWatch::pointer_written(const torch::Tensor& tensor) {
+  outside_write_ |= lateness_of_write(tensor) != Lateness::fresh;
+  life_of(tensor).may_be_kept |= scope_ != 0;
+}
+
 Lateness ScopeWatch::lateness_of_write(const torch::Tensor& tensor) {
   const std::set<int>& users = life_of(tensor).users;
   if (users.empty()) return Lateness::fresh;

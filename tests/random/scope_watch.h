@@ -3,7 +3,9 @@
 // - A tensor came into a region from outside and was written later, outside of it: nothing can be rebuilt from it. Plain
 //   autograd minds only if it had saved that very tensor. Writes inside the same outermost scope are recorded and give no
 //   such excuse.
-// - The same for a tensor made inside, where a policy may have chosen to keep it rather than how to rebuild it.
+// - The same if a pointer wrote it after it was read: nobody is asked before, so the old content is gone.
+// - The same for a tensor made inside, where a policy may have chosen to keep it rather than how to rebuild it, or a
+//   pointer wrote it, so that it cannot be rebuilt.
 // - BatchNorm wrote such a tensor: without a new version, so nobody can notice, and plain autograd itself goes on with
 //   what the tensor has become.
 // - A scope read a view that was made before it, without gradients, of a tensor that has them. It claims to be a leaf that
@@ -30,9 +32,7 @@ class ScopeWatch {
   void written(const torch::Tensor& tensor);
   // What a write to the tensor would be now, if it moved no version counter.
   Lateness lateness_of_write(const torch::Tensor& tensor);
-  void pointer_written(const torch::Tensor& tensor) {
-    outside_write_ |= lateness_of_write(tensor) == Lateness::outside;
-  }
+  void pointer_written(const torch::Tensor& tensor);
   void written_silently(const torch::Tensor& tensor) { silent_outside_write_ |= has_other_reader(tensor); }
 
   bool outside_write() const { return outside_write_; }
