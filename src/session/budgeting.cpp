@@ -21,6 +21,10 @@ constexpr size_t kStepsTimed = 9;  // a machine's speed changes: older times tel
 
 constexpr double kWorthEvicting = 0.01;  // of the step: a plan is followed exactly, eviction is another every time
 
+// Numbers in the code become tensors for a moment. A step that lets go of values in another order may do so at its fullest
+// moment, so the smallest budget has room for a few of them.
+constexpr int64_t kNumberBytes = 64;
+
 constexpr const char* kOnline = "online";  // no plan: values go when memory runs short
 
 double median(std::vector<double> numbers) {
@@ -41,6 +45,7 @@ std::string described(const InfeasibleBudget::Needs& needs) {
 // known yet: of the largest.
 int64_t Budgeting::budget_bytes(const Known* known) const {
   if (budget_.bytes()) return std::max(*budget_.bytes(), smallest_bytes_);
+  if (*budget_.fraction() >= 1) return kNoBudget;  // the plain program keeps it by itself
   int64_t plain = other_plain_ ? other_plain_->starting_with(start_) : 0;
   for (const Known& k : known_) {
     if (!known || known == &k) plain = std::max(plain, k.plain.starting_with(start_));
@@ -53,7 +58,7 @@ std::shared_ptr<Run> Budgeting::begin_step(const std::shared_ptr<Timeline>& time
   const std::lock_guard lock(mutex_);
   start_ = StepStart::now();
   if (const auto refusal = std::exchange(refusal_, std::nullopt))
-    refuse(*refusal, refusal->smallest.starting_with(start_));
+    refuse(*refusal, refusal->smallest_bytes(start_));
   ++steps_;
   return std::make_shared<Run>(
       budget_.allows_bfloat16(), known_.empty() ? no_guide() : guide_for(known_[latest_]),
@@ -68,12 +73,14 @@ std::shared_ptr<Run> Budgeting::begin_step(const std::shared_ptr<Timeline>& time
 
 Budgeting::Shortage Budgeting::shortage_of(const plan::Graph& graph, const Run& run) const {
   plan::Outcome smallest = plan::smallest(graph);
+  const plan::Outcome plain = plan::plain(graph);
+  smallest.peak_bytes = std::min(smallest.peak_bytes + kNumberBytes, std::max(plain.peak_bytes, smallest.peak_bytes));
   // Other threads had the rest, or the step could not do what the simulator says: then what it needed in fact.
   if (smallest.peak_bytes <= run.given_bytes()) {
     smallest.at_peak.other += run.most_wanted_bytes() - smallest.peak_bytes;
     smallest.peak_bytes = run.most_wanted_bytes();
   }
-  Shortage shortage{peak_of(graph, smallest), run.given_bytes(), {}, steps_ == 1};
+  Shortage shortage{peak_of(graph, smallest), peak_of(graph, plain), run.given_bytes(), {}, steps_ == 1};
   InfeasibleBudget::Needs& needs = shortage.needs;
   needs.weight_bytes = smallest.at_peak.weights;
   needs.gradient_bytes = smallest.at_peak.gradients;
@@ -81,6 +88,10 @@ Budgeting::Shortage Budgeting::shortage_of(const plan::Graph& graph, const Run& 
   needs.before_bytes = std::clamp<int64_t>(start_.bytes - needs.weight_bytes, 0, rest);
   needs.step_bytes = rest - needs.before_bytes;
   return shortage;
+}
+
+int64_t Budgeting::Shortage::smallest_bytes(const StepStart& start) const {
+  return std::min(smallest.starting_with(start) + kNumberBytes, std::max(plain.starting_with(start), smallest.bytes));
 }
 
 void Budgeting::refuse(const Shortage& shortage, int64_t smallest_bytes) {
@@ -236,7 +247,10 @@ plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double
 }
 
 std::string Budgeting::why_no_plan(const Run& run, const Timeline& timeline) const {
-  if (run.only_measures()) return "it ran as the plain program, to see what 100 % is";
+  if (run.only_measures()) {
+    return budget_.fraction() && *budget_.fraction() >= 1 ? "the plain program keeps 100 % by itself"
+                                                          : "it ran as the plain program, to see what 100 % is";
+  }
   if (!timeline.had_backward()) return "no backward ran inside it, so there is nothing to plan";
   if (run.plan()) return "memory ran short although it followed one";
   const auto known = std::find_if(known_.begin(), known_.end(),

@@ -65,10 +65,12 @@ class Budgeting {
   Known* find_known(const std::vector<uint64_t>& prefix_hashes);
   void learn(Known& known, const Run& run, const Timeline& timeline, int64_t measured_peak_bytes);
   struct Shortage {
-    StepPeak smallest;
+    StepPeak smallest, plain;
     int64_t budget_bytes = 0;
     InfeasibleBudget::Needs needs;
     bool first_step = false;
+
+    int64_t smallest_bytes(const StepStart& start) const;  // of a step that begins with that
   };
   Shortage shortage_of(const plan::Graph& graph, const Run& run) const;
   [[noreturn]] static void refuse(const Shortage& shortage, int64_t smallest_bytes);
