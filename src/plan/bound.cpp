@@ -64,24 +64,22 @@ void Bound::choose_times(int64_t budget_bytes, const std::vector<int64_t>* reser
 Choices Bound::choices(const std::vector<double>& per_event) {
   prices_.set(per_event);
   cut_.solve(prices_.keep());
-  Choices result(graph_.values.size(), Choice::rebuild);
-  for (const ValueId v : cut_.kept()) result[at(v)] = prices_.better_encoded(v) ? Choice::encode : Choice::keep;
+  Choices result(graph_.values.size());
+  for (const ValueId v : cut_.kept()) result[at(v)] = Choice::hold(prices_.best_way(v));
   return result;
 }
 
 std::vector<int64_t> Bound::live(const Choices& choices) const {
   std::vector<int64_t> change(timeline_.events() + 1);
-  const auto add = [&](const Span& s, int64_t bytes) {
-    change[at(s.begin)] += bytes;
-    change[at(s.end)] -= bytes;
-  };
   for (size_t v = 0; v < choices.size(); ++v) {
-    const Value& value = graph_.values[v];
     const auto id = static_cast<ValueId>(v);
-    if (!timeline_.keepable(id)) continue;
-    if (choices[v] == Choice::encode && value.encoding.bytes > 0) add(timeline_.whole(id), value.encoding.bytes);
-    if (choices[v] != Choice::keep) continue;
-    for (const Span& s : timeline_.spans(id)) add(s, value.bytes);
+    const Choice choice = possible(choices[v], graph_.values[v], timeline_.keepable(id));
+    if (!choice.holds()) continue;
+    const int64_t bytes = graph_.values[v].bytes_in(choice.way());
+    for (const Span& s : timeline_.spans(id, choice.way())) {
+      change[at(s.begin)] += bytes;
+      change[at(s.end)] -= bytes;
+    }
   }
   std::vector<int64_t> result(timeline_.events());
   int64_t kept = 0;
@@ -104,12 +102,9 @@ double Bound::evaluate(const std::vector<double>& per_event, std::vector<double>
     change[static_cast<size_t>(last)] -= bytes;
   };
   for (const ValueId v : cut_.kept()) {
-    const Value& value_of = graph_.values[at(v)];
-    if (prices_.better_encoded(v)) {
-      add(timeline_.whole(v), static_cast<double>(value_of.encoding.bytes));
-    } else {
-      for (const Span& s : timeline_.spans(v)) add(s, static_cast<double>(value_of.bytes));
-    }
+    const int way = prices_.best_way(v);
+    const auto bytes = static_cast<double>(graph_.values[at(v)].bytes_in(way));
+    for (const Span& s : timeline_.spans(v, way)) add(s, bytes);
   }
   excess.resize(times_.size());
   double kept = 0;

@@ -64,9 +64,9 @@ class Chain {
     while (end > 0) {
       const Step step = from_[end * kBuckets + at(m)];
       const Segment& last = segments_[end - 1];
-      if (last.cut != kNone) choices[at(last.cut)] = Choice::keep;
+      if (last.cut != kNone) choices[at(last.cut)] = Choice::keep();
       if (step.whole) {
-        for (const ValueId v : last.saved) choices[at(v)] = Choice::keep;
+        for (const ValueId v : last.saved) choices[at(v)] = Choice::keep();
       }
       m -= step.buckets;
       end = step.begin;
@@ -124,11 +124,11 @@ Candidate solve_chain(Workbench& bench, int64_t budget_bytes) {
     largest = std::max(largest, s.saved_bytes);
     all += s.saved_bytes;
   }
-  Candidate best = bench.search.simulate(Choices(bench.graph.values.size(), Choice::rebuild));
+  Candidate best = bench.search.simulate(Choices(bench.graph.values.size()));
   double workspace = largest;
   for (int i = 0; i < kWorkspaces && room > 0; ++i, workspace *= 1.6) {
     const double left = std::max(room * 0.05, room - workspace);
-    Choices choices(bench.graph.values.size(), Choice::rebuild);
+    Choices choices(bench.graph.values.size());
     if (!Chain(segments, left, workspace).solve(choices)) continue;
     Candidate result = bench.search.simulate(std::move(choices));
     if (better(result, best, budget_bytes)) best = std::move(result);

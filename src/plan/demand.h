@@ -5,7 +5,7 @@
 // with a work list, never by recursion: chains are as long as models are deep.
 //
 // A tape has value(id), op(id), nobody_alive(id), nobody_pending(id), nobody_reach(id), and a work list per kind; a value has
-// alive, pending, reach, producer, held, encoded, rebuilt; an op has alive, pending, reach, args.
+// alive, pending, reach, producer, rebuilt and a function is_held(value); an op has alive, pending, reach, args.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@ namespace retrace {
 
 struct Alive {
   static int32_t& of(auto& item) { return item.alive; }
-  static bool is_source(const auto& v) { return v.producer < 0 || v.held || v.encoded; }
+  static bool is_source(const auto& v) { return v.producer < 0 || is_held(v); }
   static void nobody(auto& tape, int32_t id) { tape.nobody_alive(id); }
 };
 
 struct Pending {
   static int32_t& of(auto& item) { return item.pending; }
-  static bool is_source(const auto& v) { return v.producer < 0 || v.held || v.encoded || v.rebuilt; }
+  static bool is_source(const auto& v) { return v.producer < 0 || is_held(v) || v.rebuilt; }
   static void nobody(auto& tape, int32_t id) { tape.nobody_pending(id); }
 };
 

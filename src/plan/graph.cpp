@@ -31,6 +31,7 @@ class Checker {
     args();
     handles();
     events();
+    backward_ops();
   }
 
  private:
@@ -41,10 +42,8 @@ class Checker {
       const Value& v = graph_.values[i];
       at("value", i);
       bytes(v.bytes, "bytes");
-      bytes(v.encoding.bytes, "encoding.bytes");
-      seconds(v.encoding.encode_seconds, "encode_seconds");
-      seconds(v.encoding.decode_seconds, "decode_seconds");
-      if (v.encoding.bytes > v.bytes) fail("is larger encoded than it is");
+      name(v.name);
+      ways(v);
       if (v.producer != kNone) id(v.producer, graph_.ops.size(), "op");
       if (v.storage < kNone || v.storage >= storages)
         fail("is in storage " + std::to_string(v.storage) + " of " + std::to_string(storages));
@@ -53,11 +52,26 @@ class Checker {
     }
   }
 
+  void ways(const Value& v) {
+    if (v.ways.size() > kMostWays)
+      fail("can be held in " + std::to_string(v.ways.size()) + " ways, too many to tell apart");
+    for (const Way& way : v.ways) {
+      name(way.kind);
+      bytes(way.bytes, "bytes held in a way");
+      seconds(way.store_seconds, "store_seconds");
+      seconds(way.load_seconds, "load_seconds");
+      if (way.bytes > v.bytes) fail("is larger held as '" + way.kind + "' than it is");
+    }
+  }
+
   // Who lists a value as a result. A root may be listed too: its recipe could not be trusted.
   void makers() {
     for (size_t i = 0; i < graph_.ops.size(); ++i) {
       const Op& op = graph_.ops[i];
       at("op", i);
+      name(op.name);
+      name(op.module);
+      outputs(op);
       bytes(op.working_bytes, "working_bytes");
       seconds(op.seconds, "seconds");
       seconds(op.shortcut_seconds, "shortcut_seconds");
@@ -76,6 +90,20 @@ class Checker {
       at("value", i);
       fail("names op " + std::to_string(graph_.values[i].producer) + " as its producer, which does not make it");
     }
+  }
+
+  void outputs(const Op& op) {
+    for (const Output& output : op.outputs) {
+      if (std::max(output.dtype.size(), output.device.size()) > kLongestType)
+        fail("has a result of type '" + output.dtype + "' on '" + output.device + "', longer than " +
+             std::to_string(kLongestType) + " bytes");
+      for (const int64_t size : output.shape) bytes(size, "a size of a result");
+    }
+  }
+
+  void name(const std::string& text) {
+    if (text.size() > kLongestName)
+      fail("has a name of " + std::to_string(text.size()) + " bytes, more than " + std::to_string(kLongestName));
   }
 
   void makes(OpId op, ValueId v) {
@@ -114,6 +142,19 @@ class Checker {
     for (size_t i = 0; i < graph_.events.size(); ++i) {
       at("event", i);
       event(graph_.events[i]);
+    }
+  }
+
+  void backward_ops() {
+    int32_t last = kNone;
+    for (size_t i = 0; i < graph_.backward_ops.size(); ++i) {
+      const BackwardOp& op = graph_.backward_ops[i];
+      at("backward op", i);
+      name(op.name);
+      seconds(op.seconds, "seconds");
+      if (op.after_event < last || op.after_event >= static_cast<int32_t>(graph_.events.size()))
+        fail("ran after event " + std::to_string(op.after_event) + ", which is out of order");
+      last = op.after_event;
     }
   }
 
@@ -241,12 +282,14 @@ std::vector<bool> keepable(const Graph& graph) {
   return result;
 }
 
-void check(const Graph& graph) { Checker(graph).run(); }
-
-int64_t lossy_values(const Choices& choices, const Graph& graph) {
-  int64_t count = 0;
-  for (size_t v = 0; v < choices.size(); ++v) count += choices[v] == Choice::encode && graph.values[v].encoding.lossy;
-  return count;
+std::vector<Choice> all_choices(int ways) {
+  std::vector<Choice> result;
+  for (int way = 0; way < ways; ++way) result.push_back(Choice::hold(way));
+  result.push_back(Choice::rebuild());
+  result.push_back(Choice::rebuild_each_time());
+  return result;
 }
+
+void check(const Graph& graph) { Checker(graph).run(); }
 
 }  // namespace retrace::plan

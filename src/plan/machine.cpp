@@ -21,8 +21,10 @@ Machine::Machine(const Graph& graph)
       touched_ops_(graph.ops.size()) {
   for (const Value& v : graph.values) {
     first_values_.push_back({v.producer});
-    bytes_.push_back(v.foreign ? 0 : v.bytes);
-    coding_.push_back({v.encoding.bytes, rounded(v.encoding.encode_seconds), rounded(v.encoding.decode_seconds)});
+    bytes_.push_back(v.external ? 0 : v.bytes);
+    first_way_.push_back(way_costs_.size());
+    way_costs_.push_back({bytes_.back()});
+    for (const Way& w : v.ways) way_costs_.push_back({w.bytes, rounded(w.store_seconds), rounded(w.load_seconds)});
     storages_ = std::max(storages_, v.storage + 1);
   }
   for (const Op& op : graph.ops) {
@@ -138,20 +140,18 @@ void Machine::follow_anew(ValueId id) {
   const SimValue& v = value(id);
   const size_t offered = offered_[static_cast<size_t>(id)];
   if (v.producer == kNone || offered >= first_unpack_) return;
-  const size_t released = released_[static_cast<size_t>(storage(id))];
-  const Choice to = choice(id);
-  if (v.held == (to == Choice::keep) && v.encoded == (to == Choice::encode)) return;
+  const int from = v.way, to = wanted_way(id);
+  if (from == to) return;
   const bool in_backward = std::exchange(now_.in_backward, false);  // in forward nobody lets go
-  const CodingCost& coding = coding_[static_cast<size_t>(id)];
-  if (v.held) live_since(released, -bytes(id));
-  if (v.encoded) {
-    live_since(offered, -coding.bytes);
-    now_.replay_seconds -= coding.encode_seconds;
+  // As it is, holding it matters once the program has let go of it; in any other way, from the moment it is stored.
+  const auto since = [&](int way) { return way == kAsItIs ? released_[static_cast<size_t>(storage(id))] : offered; };
+  if (from != kNone) {
+    live_since(since(from), -way_cost(id, from).bytes);
+    now_.replay_seconds -= way_cost(id, from).store_seconds;
   }
   let_go(id);
-  if (to == Choice::keep) live_since(released, bytes(id));
-  if (to == Choice::encode) live_since(offered, coding.bytes);
-  hold_if_kept(id);
+  if (to != kNone) live_since(since(to), way_cost(id, to).bytes);
+  hold_if_wanted(id);
   now_.in_backward = in_backward;
 }
 
@@ -241,7 +241,7 @@ void Machine::watch() {
     if (b.references > 0 && b.value != kNone) seen_.push_back({b.value, b.rebuilt});
   }
   for (size_t v = 0; v < now_.values.size(); ++v) {
-    if (now_.values[v].encoded) seen_.push_back({static_cast<ValueId>(v), false});
+    if (now_.values[v].way > kAsItIs) seen_.push_back({static_cast<ValueId>(v), false});
   }
 }
 
@@ -289,11 +289,10 @@ void Machine::spend(double seconds) {
 
 // -- Forward --
 
-Choice Machine::choice(ValueId id) const {
-  Choice c = (*choices_)[static_cast<size_t>(id)];
-  if (c == Choice::encode && graph_.values[static_cast<size_t>(id)].encoding.bytes == 0) c = Choice::keep;
-  const bool kept = c == Choice::keep || c == Choice::encode;
-  return kept && !keepable_[static_cast<size_t>(id)] ? Choice::rebuild : c;
+int Machine::wanted_way(ValueId id) const {
+  const auto v = static_cast<size_t>(id);
+  const Choice choice = possible((*choices_)[v], graph_.values[v], keepable_[v]);
+  return choice.holds() ? choice.way() : kNone;
 }
 
 void Machine::run_forward(OpId id) {
@@ -308,7 +307,7 @@ void Machine::run_forward(OpId id) {
   }
   if (repeatable_[static_cast<size_t>(id)] == 0) return;
   for (const Arg& arg : o.args) {
-    if (!arg.shape_only && arg.becomes == kNone) hold_if_kept(arg.value);
+    if (!arg.shape_only && arg.becomes == kNone) hold_if_wanted(arg.value);
   }
 }
 
@@ -335,48 +334,43 @@ void Machine::release_storage(ValueId id) {
   unreference(storage_buffer(its));
 }
 
-void Machine::hold(ValueId id) {
+void Machine::hold(ValueId id, int way) {
   becomes_source<Alive>(*this, id);
   becomes_source<Pending>(*this, id);
-  value(id).held = true;
-  now_.held_bytes += bytes(id);
-  reference(storage_buffer(storage(id)));
-}
-
-void Machine::hold_if_kept(ValueId id) {
-  SimValue& v = value(id);
-  offered_[static_cast<size_t>(id)] = std::min(offered_[static_cast<size_t>(id)], now_.at);
-  if (v.held || v.encoded) return;
-  const bool root = v.producer == kNone;
-  const Choice c = root ? Choice::keep : choice(id);
-  if (c != Choice::keep && c != Choice::encode) return;
-  if (root && bytes(id) == 0) return;
-  if (c == Choice::keep) {
-    hold(id);
+  const WayCost& cost = way_cost(id, way);
+  value(id).way = static_cast<int16_t>(way);
+  now_.held_bytes += cost.bytes;
+  if (way == kAsItIs) {
+    reference(storage_buffer(storage(id)));
   } else {
-    becomes_source<Alive>(*this, id);
-    becomes_source<Pending>(*this, id);
-    const CodingCost& coding = coding_[static_cast<size_t>(id)];
-    v.encoded = true;
-    now_.held_bytes += coding.bytes;
-    now_.live += coding.bytes;
-    spend(coding.encode_seconds);
+    now_.live += cost.bytes;
+    spend(cost.store_seconds);
   }
   outcome.kept_bytes = std::max(outcome.kept_bytes, now_.held_bytes);
 }
 
+void Machine::hold_if_wanted(ValueId id) {
+  const SimValue& v = value(id);
+  offered_[static_cast<size_t>(id)] = std::min(offered_[static_cast<size_t>(id)], now_.at);
+  if (is_held(v)) return;
+  if (v.producer == kNone) {
+    if (bytes(id) > 0) hold(id, kAsItIs);
+  } else if (const int way = wanted_way(id); way != kNone) {
+    hold(id, way);
+  }
+}
+
 void Machine::let_go(ValueId id) {
   SimValue& v = value(id);
-  if (!v.held && !v.encoded) return;
-  if (v.held) {
-    now_.held_bytes -= bytes(id);
+  if (!is_held(v)) return;
+  const int64_t bytes = way_cost(id, v.way).bytes;
+  now_.held_bytes -= bytes;
+  if (v.way == kAsItIs) {
     unreference(storage_buffer(storage(id)));
   } else {
-    const int64_t encoded = coding_[static_cast<size_t>(id)].bytes;
-    now_.held_bytes -= encoded;
-    now_.live -= encoded;
+    now_.live -= bytes;
   }
-  v.held = v.encoded = false;
+  v.way = kNone;
   ceases_source<Alive>(*this, id);
   ceases_source<Pending>(*this, id);
 }
@@ -386,7 +380,7 @@ void Machine::save(HandleId handle) {
   if (value(id).producer == kNone) {
     reference(storage_buffer(storage(id)));  // the handle itself has it
   } else {
-    hold_if_kept(id);
+    hold_if_wanted(id);
   }
   change_need<Alive>(*this, id, 1);
   change_need<Reach>(*this, id, 1);

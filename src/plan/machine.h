@@ -17,8 +17,9 @@ struct SimValue {
   OpId producer = kNone;
   int32_t alive = 0, pending = 0, reach = 0, uses = 0;
   int32_t rebuilt = 0;  // a buffer, or 0
-  bool held = false, encoded = false;
+  int16_t way = kNone;  // in which it is held
 };
+inline bool is_held(const SimValue& v) { return v.way != kNone; }
 
 struct SimOp {
   std::span<const Arg> args;
@@ -128,12 +129,12 @@ class Machine {
     double seconds = 0, shortcut_seconds = 0;
     int64_t working_bytes = 0;
   };
-  struct CodingCost {
+  struct WayCost {
     int64_t bytes = 0;
-    double encode_seconds = 0, decode_seconds = 0;
+    double store_seconds = 0, load_seconds = 0;
   };
 
-  Choice choice(ValueId id) const;  // as it can be followed
+  int wanted_way(ValueId id) const;  // in which the choice holds it, or none
   void touch(size_t& noted);
   double excess() const;
   bool too_dear() const;
@@ -150,6 +151,9 @@ class Machine {
     return storage(id) != kNone && released_[static_cast<size_t>(storage(id))] <= now_.at;
   }
   int64_t bytes(ValueId id) const { return bytes_[static_cast<size_t>(id)]; }
+  const WayCost& way_cost(ValueId id, int way) const {
+    return way_costs_[first_way_[static_cast<size_t>(id)] + static_cast<size_t>(way)];
+  }
   Buffer& buffer(int32_t id) { return now_.buffers[static_cast<size_t>(id)]; }
   void reference(int32_t buffer);
   void unreference(int32_t buffer);
@@ -159,8 +163,8 @@ class Machine {
   void run_forward(OpId id);
   void begin_storage(ValueId id);
   void overwrite(const Arg& arg);
-  void hold(ValueId id);
-  void hold_if_kept(ValueId id);
+  void hold(ValueId id, int way);
+  void hold_if_wanted(ValueId id);
   void let_go(ValueId id);
   void save(HandleId handle);
   void release_storage(ValueId id);
@@ -187,7 +191,8 @@ class Machine {
   std::vector<SimValue> first_values_;
   std::vector<SimOp> first_ops_;
   std::vector<OpCost> costs_;       // by op
-  std::vector<CodingCost> coding_;  // by value
+  std::vector<WayCost> way_costs_;  // of all values, one after another
+  std::vector<size_t> first_way_;   // by value, into way_costs_
   std::vector<int64_t> bytes_;      // by value; 0 for what came from outside
   int32_t storages_ = 0;
   size_t first_unpack_ = 0;

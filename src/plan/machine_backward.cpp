@@ -56,16 +56,16 @@ int32_t Machine::content(ValueId id) {
 
 bool Machine::at_hand(ValueId id) {
   const SimValue& v = value(id);
-  return v.producer == kNone || v.encoded || content(id) != 0;
+  return v.producer == kNone || v.way > kAsItIs || content(id) != 0;
 }
 
-// A value's buffer, decoded if need be. 0 only for what came from outside.
+// A value's buffer, loaded if need be. 0 only for what came from outside.
 int32_t Machine::obtain(ValueId id) {
   const int32_t there = content(id);
   SimValue& v = value(id);
-  if (there != 0 || !v.encoded) return there;
+  if (there != 0 || v.way <= kAsItIs) return there;
   v.rebuilt = new_buffer(id);
-  spend(coding_[static_cast<size_t>(id)].decode_seconds);
+  spend(way_cost(id, v.way).load_seconds);
   note(0);
   return v.rebuilt;
 }
@@ -164,7 +164,7 @@ int32_t Machine::scratch_for(const SimOp& o, size_t argument) {
 // Takes over one reference to the buffer.
 void Machine::store(ValueId id, int32_t content) {
   SimValue& v = value(id);
-  const bool wanted = v.rebuilt == 0 && !v.held && !v.encoded && (v.uses > 0 || v.pending > 0);
+  const bool wanted = v.rebuilt == 0 && !is_held(v) && (v.uses > 0 || v.pending > 0);
   if (!wanted) {
     unreference(content);
     return;
@@ -177,7 +177,8 @@ void Machine::store(ValueId id, int32_t content) {
 
 void Machine::release(ValueId id) {
   const SimValue& v = value(id);
-  if (v.uses > 0 || v.rebuilt == 0 || (v.pending > 0 && choice(id) != Choice::again)) return;
+  const bool each_time = (*choices_)[static_cast<size_t>(id)] == Choice::rebuild_each_time();
+  if (v.uses > 0 || v.rebuilt == 0 || (v.pending > 0 && !each_time)) return;
   free_rebuilt(id);
   ceases_source<Pending>(*this, id);
 }

@@ -136,8 +136,8 @@ bool Near::same_as(const Moment& then) const {
   }
   for (size_t v = 0; v < now.values.size(); ++v) {
     const SimValue &a = now.values[v], &b = then.values[v];
-    if (a.alive != b.alive || a.pending != b.pending || a.uses != b.uses || a.held != b.held ||
-        a.encoded != b.encoded || !same(now, a.rebuilt, then, b.rebuilt))
+    if (a.alive != b.alive || a.pending != b.pending || a.uses != b.uses || a.way != b.way ||
+        !same(now, a.rebuilt, then, b.rebuilt))
       return false;
   }
   for (size_t h = 0; h < now.in_hand.size(); ++h) {

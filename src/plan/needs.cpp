@@ -14,8 +14,7 @@ void Needs::reset(const Choices& choices) {
   seconds_ = 0;
   for (size_t v = 0; v < choices.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
-    const bool kept = choices[v] == Choice::keep || choices[v] == Choice::encode;
-    source_[v] = timeline_.free(id) || (kept && timeline_.keepable(id));
+    source_[v] = timeline_.free(id) || (choices[v].holds() && timeline_.keepable(id));
   }
   for (size_t v = 0; v < choices.size(); ++v) {
     if (timeline_.asked(static_cast<ValueId>(v))) change(static_cast<ValueId>(v), 1);

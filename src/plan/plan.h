@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <retrace/plan.h>
+
 #include "plan/graph.h"
 #include "plan/simulate.h"
 
@@ -15,16 +17,17 @@ struct Plan {
   Choices choices;         // by value
   uint64_t signature = 0;  // of the graph it is for
   int64_t budget_bytes = 0;
-  std::string strategy;      // that found it
-  int64_t lossy_values = 0;  // held with loss, as the user allowed
+  std::string strategy;          // that found it
+  std::vector<HeldValues> held;  // what the choices hold, way by way, "as it is" first
 
   int64_t peak_bytes = 0;     // predicted, with its owners
   Owners at_peak;             //
   double seconds = 0;         // predicted, of the whole step
-  double replay_seconds = 0;  // of those, rebuilding, encoding and decoding
+  double replay_seconds = 0;  // of those, rebuilding, storing and loading
   double bound_seconds = 0;   // no plan of these options within the budget takes less than this for the whole step
   double planning_seconds = 0;
 
+  int64_t lossy_values() const;  // held with loss, as the user allowed
   double gap() const { return seconds > 0 ? (seconds - bound_seconds) / seconds : 0; }
 };
 
@@ -55,6 +58,11 @@ Outcome smallest(const Graph& graph);
 
 // No plan for `graph` within the budget rebuilds for less than this many seconds.
 double lower_bound(const Graph& graph, int64_t budget_bytes);
+
+// What choices hold, way by way.
+std::vector<HeldValues> held_values(const Choices& choices, const Graph& graph);
+
+PlanSummary summarize(const Plan& plan, const Graph& graph);
 
 // Throws InternalError naming the first thing wrong: a use without a producer that is live or can be rebuilt, a peak or
 // seconds that the simulator does not confirm, a peak above the budget; UsageError if the plan is for another graph.

@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -17,18 +18,30 @@ namespace {
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;  // to write; to read, it looks for a key's twin among all others
 
-constexpr int kVersion = 1;
-constexpr size_t kChoicesPerLine = 100;
+constexpr int kVersion = 2;
+constexpr size_t kCharactersPerLine = 100;
 constexpr int kDeepest = 3;
 constexpr size_t kLongestReason = 200;
+constexpr const char* kWords =
+    "one per value: keep (as it is), way1, way2, ... (as the tape lists them), rebuild, rebuild_each_time";
 
-// One letter per value, by Choice. A count and lists of exceptions would be shorter, but then a small file could ask for
-// any amount of memory.
-constexpr std::string_view kLetters = "rake";
-static_assert(kLetters[static_cast<size_t>(Choice::rebuild)] == 'r' &&
-              kLetters[static_cast<size_t>(Choice::again)] == 'a' &&
-              kLetters[static_cast<size_t>(Choice::keep)] == 'k' &&
-              kLetters[static_cast<size_t>(Choice::encode)] == 'e');
+// A count and lists of exceptions would be shorter than a word per value, but then a small file could ask for any amount
+// of memory.
+std::string word_of(Choice choice) {
+  if (choice == Choice::rebuild()) return "rebuild";
+  if (choice == Choice::rebuild_each_time()) return "rebuild_each_time";
+  return choice.way() == kAsItIs ? "keep" : "way" + std::to_string(choice.way());
+}
+
+std::optional<Choice> choice_of(std::string_view word) {
+  for (const Choice choice : {Choice::keep(), Choice::rebuild(), Choice::rebuild_each_time()}) {
+    if (word == word_of(choice)) return choice;
+  }
+  int way = 0;
+  const char* const end = word.data() + word.size();
+  if (!word.starts_with("way") || std::from_chars(word.data() + 3, end, way).ptr != end) return std::nullopt;
+  return way > kAsItIs && way <= kMostWays ? std::optional(Choice::hold(way)) : std::nullopt;
+}
 
 std::string hexadecimal(uint64_t value) {
   std::array<char, 16> digits{};
@@ -40,12 +53,24 @@ OrderedJson choice_lines(const Choices& choices) {
   OrderedJson lines = OrderedJson::array();
   std::string line;
   for (size_t i = 0; i < choices.size(); ++i) {
-    line += kLetters[static_cast<size_t>(choices[i])];
-    if (line.size() < kChoicesPerLine && i + 1 < choices.size()) continue;
+    line += (line.empty() ? "" : " ") + word_of(choices[i]);
+    if (line.size() < kCharactersPerLine && i + 1 < choices.size()) continue;
     lines.push_back(line);
     line.clear();
   }
   return lines;
+}
+
+OrderedJson held_rows(const std::vector<HeldValues>& held) {
+  OrderedJson rows = OrderedJson::array();
+  for (const HeldValues& h : held) {
+    rows.push_back({{"kind", h.kind},
+                    {"values", h.values},
+                    {"bytes", h.bytes},
+                    {"plain_bytes", h.plain_bytes},
+                    {"lossy", h.lossy}});
+  }
+  return rows;
 }
 
 // Nesting costs the parser a hundred bytes per bracket; ours is shallow. (Asking the parser to tell while it parses takes
@@ -75,7 +100,6 @@ class PlanReader {
     Plan plan;
     plan.signature = signature();
     plan.strategy = text(json_, "strategy");
-    plan.lossy_values = amount(json_, "lossy_values");
     plan.budget_bytes = amount(json_, "budget_bytes");
     plan.peak_bytes = amount(json_, "peak_bytes");
     const Json& owners = member(json_, "at_peak");
@@ -88,6 +112,7 @@ class PlanReader {
     plan.replay_seconds = seconds("replay_seconds");
     plan.bound_seconds = seconds("bound_seconds");
     plan.planning_seconds = seconds("planning_seconds");
+    plan.held = held();
     plan.choices = choices();
     return plan;
   }
@@ -97,9 +122,8 @@ class PlanReader {
     if (!json_.is_object() || !json_.contains("retrace_plan")) fail("is not a Retrace plan");
     const Json& version = json_["retrace_plan"];
     if (!version.is_number_integer() || version < 1) fail("has a version that does not exist");
-    if (version > kVersion) {
-      fail("is of version " + version.dump() + ", and this Retrace reads up to " + std::to_string(kVersion));
-    }
+    if (version != kVersion)
+      fail("is of version " + version.dump() + ", and this Retrace reads version " + std::to_string(kVersion));
   }
 
   uint64_t signature() const {
@@ -118,15 +142,31 @@ class PlanReader {
     Choices choices;
     for (const Json& line : lines) {
       if (!line.is_string()) fail("'choices' has a line that is not text");
-      for (const char letter : line.get_ref<const std::string&>()) {
-        const size_t choice = kLetters.find(letter);
-        if (choice == std::string_view::npos) fail("'choices' has a letter other than " + std::string(kLetters));
-        choices.push_back(static_cast<Choice>(choice));
+      std::string_view rest = line.get_ref<const std::string&>();
+      while (!rest.empty()) {
+        const std::string_view word = rest.substr(0, rest.find(' '));
+        rest.remove_prefix(std::min(rest.size(), word.size() + 1));
+        const auto choice = choice_of(word);
+        if (!choice) fail("'choices' has a word that is none of " + std::string(kWords));
+        choices.push_back(*choice);
       }
     }
     if (amount(json_, "values") != static_cast<int64_t>(choices.size()))
-      fail("'choices' has " + std::to_string(choices.size()) + " letters, which is not what 'values' says");
+      fail("'choices' has " + std::to_string(choices.size()) + " words, which is not what 'values' says");
     return choices;
+  }
+
+  std::vector<HeldValues> held() const {
+    const Json& rows = member(json_, "held");
+    if (!rows.is_array()) fail("'held' is not a list");
+    std::vector<HeldValues> held;
+    for (const Json& row : rows) {
+      const Json& lossy = member(row, "lossy");
+      if (!lossy.is_boolean()) fail("'lossy' is neither true nor false");
+      held.push_back({text(row, "kind"), amount(row, "values"), amount(row, "bytes"), amount(row, "plain_bytes"),
+                      lossy.get<bool>()});
+    }
+    return held;
   }
 
   const Json& member(const Json& in, const char* key) const {
@@ -182,7 +222,6 @@ std::string to_json(const Plan& plan) {
       {"retrace_plan", kVersion},
       {"signature", hexadecimal(plan.signature)},
       {"strategy", plan.strategy},
-      {"lossy_values", plan.lossy_values},
       {"budget_bytes", plan.budget_bytes},
       {"peak_bytes", plan.peak_bytes},
       {"at_peak",
@@ -195,8 +234,9 @@ std::string to_json(const Plan& plan) {
       {"replay_seconds", plan.replay_seconds},
       {"bound_seconds", plan.bound_seconds},
       {"planning_seconds", plan.planning_seconds},
+      {"held", held_rows(plan.held)},
       {"values", plan.choices.size()},
-      {"letters", "one per value: r rebuild once, a rebuild again and again, k keep, e keep encoded"},
+      {"words", kWords},
       {"choices", choice_lines(plan.choices)},
   };
   return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";

@@ -189,7 +189,9 @@ double Planner::lower_bound(int64_t budget_bytes, double target_seconds) {
 }
 
 // Everything rebuilt whenever it is asked for: the lowest of peaks that need no search.
-Outcome Planner::again() const { return Simulator(graph_).run(Choices(graph_.values.size(), Choice::again)); }
+Outcome Planner::again() const {
+  return Simulator(graph_).run(Choices(graph_.values.size(), Choice::rebuild_each_time()));
+}
 
 Answer Planner::infeasible(const Outcome& smallest) const {
   Answer answer;
@@ -202,7 +204,7 @@ Answer Planner::infeasible(const Outcome& smallest) const {
 // faster one, which a run that gives up soon shows.
 void Planner::consider_again(int64_t budget_bytes, Candidate& best) const {
   if (best.peak_bytes > budget_bytes || best.seconds <= 0) return;
-  Choices again(graph_.values.size(), Choice::again);
+  Choices again(graph_.values.size(), Choice::rebuild_each_time());
   const Outcome outcome = Simulator(graph_).run(again, false, budget_bytes, best.seconds);
   if (outcome.peak_bytes <= budget_bytes && outcome.replay_seconds < best.seconds)
     best = {std::move(again), outcome.peak_bytes, outcome.replay_seconds};
@@ -216,12 +218,12 @@ Answer Planner::solve(int64_t budget_bytes, const std::string& strategy) {
   if (best.peak_bytes > budget_bytes) {
     const Outcome least = again();
     if (least.peak_bytes > budget_bytes) return infeasible(smallest(graph_));
-    best = {Choices(graph_.values.size(), Choice::again), least.peak_bytes, least.replay_seconds};
+    best = {Choices(graph_.values.size(), Choice::rebuild_each_time()), least.peak_bytes, least.replay_seconds};
     plan.strategy = "again";
   }
   const Outcome outcome = Simulator(graph_).run(best.choices);
   plan.choices = std::move(best.choices);
-  plan.lossy_values = lossy_values(plan.choices, graph_);
+  plan.held = held_values(plan.choices, graph_);
   plan.signature = graph_.signature;
   plan.budget_bytes = budget_bytes;
   plan.peak_bytes = outcome.peak_bytes;

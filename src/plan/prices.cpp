@@ -1,34 +1,35 @@
 #include "plan/prices.h"
 
-#include <algorithm>
-#include <limits>
-
 namespace retrace::plan {
 
 Prices::Prices(const Graph& graph, const Timeline& timeline)
-    : graph_(graph), timeline_(timeline), before_(timeline.events() + 1), keep_(graph.values.size()) {}
+    : graph_(graph),
+      timeline_(timeline),
+      before_(timeline.events() + 1),
+      keep_(graph.values.size()),
+      best_way_(keep_.size()) {}
 
 void Prices::set(const std::vector<double>& per_event) {
   double sum = 0;
   for (size_t t = 0; t < per_event.size(); ++t) before_[t + 1] = sum += per_event[t];
   for (size_t v = 0; v < keep_.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
-    keep_[v] = std::min(plain(id), encoded(id));
+    keep_[v] = of(id, kAsItIs);
+    best_way_[v] = kAsItIs;
+    for (int way = 1; way < graph_.values[v].way_count(); ++way) {
+      const double price = of(id, way);
+      if (price >= keep_[v]) continue;
+      keep_[v] = price;
+      best_way_[v] = way;
+    }
   }
 }
 
-double Prices::plain(ValueId v) const {
+double Prices::of(ValueId v, int way) const {
   double per_byte = 0;
-  for (const Span& s : timeline_.spans(v)) per_byte += between(s.begin, s.end);
-  return per_byte * static_cast<double>(graph_.values[static_cast<size_t>(v)].bytes);
-}
-
-double Prices::encoded(ValueId v) const {
-  const Encoding& encoding = graph_.values[static_cast<size_t>(v)].encoding;
-  if (encoding.bytes == 0) return std::numeric_limits<double>::infinity();
-  const Span life = timeline_.whole(v);
-  return between(life.begin, life.end) * static_cast<double>(encoding.bytes) + encoding.encode_seconds +
-         encoding.decode_seconds;
+  for (const Span& s : timeline_.spans(v, way)) per_byte += between(s.begin, s.end);
+  const Value& value = graph_.values[static_cast<size_t>(v)];
+  return per_byte * static_cast<double>(value.bytes_in(way)) + value.seconds_in(way);
 }
 
 }  // namespace retrace::plan

@@ -15,10 +15,9 @@ class Prices {
   // `per_event`: seconds per byte that is live at each event.
   void set(const std::vector<double>& per_event);
 
-  double plain(ValueId v) const;    // of keeping it as it is
-  double encoded(ValueId v) const;  // of keeping it encoded, with the seconds that takes; infinite if it cannot be
-  bool better_encoded(ValueId v) const { return encoded(v) < plain(v); }
-  const std::vector<double>& keep() const { return keep_; }  // the lesser of the two, by value
+  double of(ValueId v, int way) const;  // of holding it, with the seconds that takes
+  int best_way(ValueId v) const { return best_way_[static_cast<size_t>(v)]; }
+  const std::vector<double>& keep() const { return keep_; }  // in the best way, by value
 
  private:
   double between(int32_t begin, int32_t end) const {
@@ -29,6 +28,7 @@ class Prices {
   const Timeline& timeline_;
   std::vector<double> before_;  // sums of the prices of all events before
   std::vector<double> keep_;
+  std::vector<int> best_way_;
 };
 
 }  // namespace retrace::plan

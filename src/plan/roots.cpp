@@ -70,7 +70,7 @@ std::vector<char> released_in_forward(const Graph& graph) {
 
 // In the order they were made, for what reads a root that is not held makes roots.
 template <class Pays>
-std::vector<char> roots_not_worth_holding(const Graph& graph, bool foreign, Pays pays) {
+std::vector<char> roots_not_worth_holding(const Graph& graph, bool external, Pays pays) {
   Graph rest = graph;
   std::vector<char> result(graph.values.size());
   const std::vector<char> saved = saved_values(graph), released = released_in_forward(graph);
@@ -78,7 +78,7 @@ std::vector<char> roots_not_worth_holding(const Graph& graph, bool foreign, Pays
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const Value& value = rest.values[v];
     if (value.producer != kNone || saved[v] != 0 || readers[v].empty()) continue;
-    if (value.foreign ? !foreign : released[v] == 0) continue;
+    if (value.external ? !external : released[v] == 0) continue;
     if (pays(rest, readers, saved, static_cast<ValueId>(v))) continue;
     result[v] = 1;
     make_roots(rest, readers[v]);
@@ -95,7 +95,7 @@ std::vector<char> unsaved_roots(const Graph& graph) {
 std::vector<char> idle_roots(const Graph& graph) {
   return roots_not_worth_holding(
       graph, true, [](const Graph& rest, const auto& readers, const std::vector<char>& saved, ValueId root) {
-        const int64_t bytes = rest.values[at(root)].foreign ? 0 : rest.values[at(root)].bytes;
+        const int64_t bytes = rest.values[at(root)].external ? 0 : rest.values[at(root)].bytes;
         return saved_behind(rest, readers, saved, root, bytes) > bytes;
       });
 }

@@ -15,7 +15,6 @@ constexpr double kTooSlow = 20, kTooSlowIfLarge = 3;  // steps
 constexpr int64_t kGaveUp = INT64_MAX / 8;
 
 size_t at(int32_t id) { return static_cast<size_t>(id); }
-bool is_kept(Choice c) { return c == Choice::keep || c == Choice::encode; }
 
 }  // namespace
 
@@ -25,7 +24,6 @@ Search::Search(const Graph& graph, const Timeline& timeline, Listener& listener)
       listener_(listener),
       simulator_(graph),
       needs_(graph, timeline),
-      prices_(graph, timeline),
       kind_(graph.values.size(), kNone),
       readers_(graph.values.size()),
       fixed_(graph.values.size()) {
@@ -73,12 +71,7 @@ void Search::find_small() {
 }
 
 void Search::keep_small(Choices& choices) const {
-  for (const ValueId v : small_) choices[at(v)] = Choice::keep;
-}
-
-void Search::guide(const std::vector<double>* per_event) {
-  guided_ = per_event != nullptr;
-  if (guided_) prices_.set(*per_event);
+  for (const ValueId v : small_) choices[at(v)] = Choice::keep();
 }
 
 // A plan that takes many times the step is none; simulating it to its end would take as long, in a large graph.
@@ -125,61 +118,44 @@ Candidate Search::simulate(Choices choices) {
 // A value that is kept and not needed would only lie about.
 void Search::prune(Choices& choices) {
   for (size_t v = 0; v < choices.size(); ++v) {
-    if (!is_kept(choices[v])) continue;
-    if (!timeline_.keepable(static_cast<ValueId>(v))) choices[v] = Choice::rebuild;
-    if (choices[v] == Choice::encode && graph_.values[v].encoding.bytes == 0) choices[v] = Choice::keep;
+    choices[v] = possible(choices[v], graph_.values[v], timeline_.keepable(static_cast<ValueId>(v)));
   }
   needs_.reset(choices);
   for (size_t v = 0; v < choices.size(); ++v) {
-    if (is_kept(choices[v]) && !needs_.needed(static_cast<ValueId>(v))) {
-      choices[v] = Choice::rebuild;
+    if (choices[v].holds() && !needs_.needed(static_cast<ValueId>(v))) {
+      choices[v] = Choice::rebuild();
       needs_.remove_source(static_cast<ValueId>(v));
     }
   }
 }
 
 int64_t Search::bytes(ValueId v, Choice choice) const {
-  const Value& value = graph_.values[at(v)];
-  if (choice == Choice::keep) return value.bytes;
-  return choice == Choice::encode ? value.encoding.bytes : 0;
+  return choice.holds() ? graph_.values[at(v)].bytes_in(choice.way()) : 0;
 }
 
 // What holding it takes from others. Of values that cost the same, those that live longer cost more.
 double Search::cost(ValueId v, Choice choice) const {
-  if (!is_kept(choice)) return 0;
+  if (!choice.holds()) return 0;
   const Span life = timeline_.whole(v);
   const double share = static_cast<double>(life.end - life.begin) / static_cast<double>(timeline_.events());
-  const auto plain = static_cast<double>(bytes(v, choice)) * (1 + 0.01 * share);
-  if (!guided_) return plain;
-  const Encoding& e = graph_.values[at(v)].encoding;
-  const double price =
-      choice == Choice::keep ? prices_.plain(v) : prices_.encoded(v) - e.encode_seconds - e.decode_seconds;
-  return price + 1e-15 * plain;
+  return static_cast<double>(bytes(v, choice)) * (1 + 0.01 * share);
 }
 
 void Search::occupy(ValueId v, Choice choice, int64_t sign) {
-  if (choice == Choice::encode) {
-    const Span life = timeline_.whole(v);
-    room_.add(life.begin, life.end, -sign * bytes(v, choice));
-  } else if (choice == Choice::keep) {
-    for (const Span& s : timeline_.spans(v)) room_.add(s.begin, s.end, -sign * bytes(v, choice));
-  }
+  if (!choice.holds()) return;
+  for (const Span& s : timeline_.spans(v, choice.way())) room_.add(s.begin, s.end, -sign * bytes(v, choice));
 }
 
-bool Search::overlaps_shortage(ValueId v) const {
-  const auto spans = timeline_.spans(v);
+bool Search::overlaps_shortage(ValueId v, Choice choice) const {
+  if (bytes(v, choice) == 0) return false;
+  const auto spans = timeline_.spans(v, choice.way());
   return std::any_of(spans.begin(), spans.end(), [&](const Span& s) { return room_.least(s.begin, s.end) < 0; });
 }
 
 bool Search::fits(ValueId v, Choice from, Choice to) {
   occupy(v, from, -1);
   bool fit = true;
-  if (to == Choice::encode) {
-    const Span life = timeline_.whole(v);
-    fit = room_.least(life.begin, life.end) >= bytes(v, to);
-  } else {
-    for (const Span& s : timeline_.spans(v)) fit = fit && room_.least(s.begin, s.end) >= bytes(v, to);
-  }
+  for (const Span& s : timeline_.spans(v, to.way())) fit = fit && room_.least(s.begin, s.end) >= bytes(v, to);
   occupy(v, from, 1);
   return fit;
 }
@@ -189,26 +165,23 @@ void Search::apply(Choices& choices, ValueId v, Choice to) {
   occupy(v, choice, -1);
   occupy(v, to, 1);
   choice = to;
-  is_kept(to) ? needs_.add_source(v) : needs_.remove_source(v);
+  to.holds() ? needs_.add_source(v) : needs_.remove_source(v);
 }
 
 // -- Fill --
 
 Search::Move Search::best_move(ValueId v, const Choices& choices) {
   const Choice from = choices[at(v)];
-  const Encoding& encoding = graph_.values[at(v)].encoding;
-  const double coding = encoding.encode_seconds + encoding.decode_seconds;
+  const Value& value = graph_.values[at(v)];
   Move best{v, from, 0, 0};
   const auto consider = [&](Choice to, double seconds) {
     const double score = seconds / std::max(1e-30, cost(v, to) - cost(v, from));
     if (seconds > 0 && score > best.score && fits(v, from, to)) best = {v, to, seconds, score};
   };
-  if (from == Choice::encode) {
-    consider(Choice::keep, coding);
-  } else if (needs_.needed(v)) {
-    const double gain = needs_.gain(v);
-    consider(Choice::keep, gain);
-    if (encoding.bytes > 0) consider(Choice::encode, gain - coding);
+  if (!from.holds() && !needs_.needed(v)) return best;
+  const double now = from.holds() ? value.seconds_in(from.way()) : needs_.gain(v);
+  for (int way = 0; way < value.way_count(); ++way) {
+    if (Choice::hold(way) != from) consider(Choice::hold(way), now - value.seconds_in(way));
   }
   return best;
 }
@@ -221,7 +194,7 @@ std::vector<Search::Move> Search::choose_batch(Choices& choices, const std::vect
   std::priority_queue<Move, std::vector<Move>, decltype(worse)> queue(worse);
   for (size_t v = 0; v < choices.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
-    if (!timeline_.keepable(id) || choices[v] == Choice::keep || refused[v] != 0 || fixed_[v] != 0) continue;
+    if (!timeline_.keepable(id) || choices[v] == Choice::keep() || refused[v] != 0 || fixed_[v] != 0) continue;
     if (const Move move = best_move(id, choices); move.score > 0) queue.push(move);
   }
   std::vector<Move> batch;

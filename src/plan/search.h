@@ -6,7 +6,6 @@
 
 #include "plan/graph.h"
 #include "plan/needs.h"
-#include "plan/prices.h"
 #include "plan/room.h"
 #include "plan/simulate.h"
 #include "plan/timeline.h"
@@ -30,9 +29,6 @@ class Listener {
 class Search {
  public:
   Search(const Graph& graph, const Timeline& timeline, Listener& listener);
-
-  // Seconds per byte at each event, for telling which bytes are dear. Without them all bytes count alike.
-  void guide(const std::vector<double>* per_event);
 
   Candidate simulate(Choices choices);
 
@@ -68,7 +64,7 @@ class Search {
  private:
   struct Move {
     ValueId value = kNone;
-    Choice to = Choice::rebuild;
+    Choice to;
     double seconds = 0;  // gained or lost
     double score = 0;
   };
@@ -83,13 +79,13 @@ class Search {
   double cost(ValueId v, Choice choice) const;
   int64_t bytes(ValueId v, Choice choice) const;
   void occupy(ValueId v, Choice choice, int64_t sign);
-  bool overlaps_shortage(ValueId v) const;
+  bool overlaps_shortage(ValueId v, Choice choice) const;
   bool fits(ValueId v, Choice from, Choice to);
   void apply(Choices& choices, ValueId v, Choice to);
 
   struct Change {
     std::vector<ValueId> values;
-    Choice to = Choice::rebuild;
+    Choice to;
   };
   std::vector<Change> changes(const Choices& choices, bool alike_together);
   bool try_change(const Change& change, Candidate& best, int64_t budget_bytes);
@@ -107,8 +103,6 @@ class Search {
   Simulator simulator_;
   Needs needs_;
   Room room_;
-  Prices prices_;
-  bool guided_ = false;
   std::vector<int32_t> kind_;                // by value: values made alike have the same
   std::vector<std::vector<ValueId>> kinds_;  // and who they are
   std::vector<ValueId> small_;               // values that are kept in any case: see keep_small()

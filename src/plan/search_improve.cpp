@@ -9,7 +9,6 @@ namespace {
 constexpr double kWorthFilling = 0.05;  // of the step: as much slower a change may be at first
 
 size_t at(int32_t id) { return static_cast<size_t>(id); }
-bool is_kept(Choice c) { return c == Choice::keep || c == Choice::encode; }
 
 }  // namespace
 
@@ -25,13 +24,14 @@ std::vector<Search::Change> Search::changes(const Choices& choices, bool alike_t
   const auto useful = [&](ValueId v, Choice to) {
     const Choice from = choices[at(v)];
     if (from == to || fixed_[at(v)] != 0 || !needs_.needed(v) || graph_.values[at(v)].producer == kNone) return false;
-    if (to == Choice::keep) return timeline_.keepable(v);
-    if (to == Choice::encode) return timeline_.keepable(v) && graph_.values[at(v)].encoding.bytes > 0;
+    if (to.holds()) return timeline_.keepable(v) && to.way() < graph_.values[at(v)].way_count();
     // Whoever is read once and never asked for is not held anyway.
-    return is_kept(from) || timeline_.asked(v) || readers_[at(v)] > 1;
+    return from.holds() || timeline_.asked(v) || readers_[at(v)] > 1;
   };
   const auto add = [&](const std::vector<ValueId>& values) {
-    for (const Choice to : {Choice::keep, Choice::encode, Choice::rebuild, Choice::again}) {
+    int ways = 0;
+    for (const ValueId v : values) ways = std::max(ways, graph_.values[at(v)].way_count());
+    for (const Choice to : all_choices(ways)) {
       Change change{{}, to};
       for (const ValueId v : values) {
         if (useful(v, to)) change.values.push_back(v);

@@ -12,7 +12,14 @@ constexpr size_t kKindsTried = 3;
 constexpr int kRelaxRuns = 40;
 
 size_t at(int32_t id) { return static_cast<size_t>(id); }
-bool is_kept(Choice c) { return c == Choice::keep || c == Choice::encode; }
+
+Choice in_fewest_bytes(const Value& value) {
+  int best = kAsItIs;
+  for (int way = 1; way < value.way_count(); ++way) {
+    if (value.bytes_in(way) < value.bytes_in(best)) best = way;
+  }
+  return Choice::hold(best);
+}
 
 // Bytes above the budget, over all events: it falls even while another event has the same peak.
 double shortage(const Outcome& outcome, int64_t budget_bytes) {
@@ -23,7 +30,7 @@ double shortage(const Outcome& outcome, int64_t budget_bytes) {
 
 }  // namespace
 
-// Drops kept values, or encodes them, by what that costs for what it frees, until nothing that is kept lives where bytes
+// Drops kept values, or holds them in another way, by what that costs for what it frees, until nothing that is kept lives where bytes
 // are short. Returns whether anything was changed.
 bool Search::drop_round(Choices& choices, int64_t budget_bytes, const Outcome& outcome) {
   std::vector<int64_t> room;
@@ -32,13 +39,16 @@ bool Search::drop_round(Choices& choices, int64_t budget_bytes, const Outcome& o
   needs_.reset(choices);
   const auto cheapest = [&](ValueId v) {
     const Choice from = choices[at(v)];
-    const Encoding& encoding = graph_.values[at(v)].encoding;
-    const double coding = encoding.encode_seconds + encoding.decode_seconds;
-    const double loss = needs_.loss(v) - (from == Choice::encode ? coding : 0);
-    Move best{v, Choice::rebuild, loss, std::max(0.0, loss) / std::max(1e-30, cost(v, from))};
-    if (from == Choice::keep && encoding.bytes > 0) {
-      const double score = coding / std::max(1e-30, cost(v, Choice::keep) - cost(v, Choice::encode));
-      if (score < best.score) best = {v, Choice::encode, coding, score};
+    const Value& value = graph_.values[at(v)];
+    const double now = value.seconds_in(from.way());
+    const double loss = needs_.loss(v) - now;
+    Move best{v, Choice::rebuild(), loss, std::max(0.0, loss) / std::max(1e-30, cost(v, from))};
+    for (int way = 0; way < value.way_count(); ++way) {
+      const Choice to = Choice::hold(way);
+      if (bytes(v, to) >= bytes(v, from)) continue;
+      const double more = std::max(0.0, value.seconds_in(way) - now);
+      const double score = more / std::max(1e-30, cost(v, from) - cost(v, to));
+      if (score < best.score) best = {v, to, more, score};
     }
     return best;
   };
@@ -48,13 +58,13 @@ bool Search::drop_round(Choices& choices, int64_t budget_bytes, const Outcome& o
   std::priority_queue<Move, std::vector<Move>, decltype(worse)> queue(worse);
   for (size_t v = 0; v < choices.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
-    if (is_kept(choices[v]) && fixed_[v] == 0 && overlaps_shortage(id)) queue.push(cheapest(id));
+    if (fixed_[v] == 0 && overlaps_shortage(id, choices[v])) queue.push(cheapest(id));
   }
   bool changed = false;
   while (!queue.empty() && room_.least() < 0) {
     const Move old = queue.top();
     queue.pop();
-    if (!overlaps_shortage(old.value)) continue;
+    if (!overlaps_shortage(old.value, choices[at(old.value)])) continue;
     const Move now = cheapest(old.value);
     if (now.score > old.score * 1.001 && !queue.empty() && now.score > queue.top().score) {
       queue.push(now);
@@ -62,7 +72,7 @@ bool Search::drop_round(Choices& choices, int64_t budget_bytes, const Outcome& o
     }
     apply(choices, now.value, now.to);
     changed = true;
-    if (now.to == Choice::encode && overlaps_shortage(now.value)) queue.push(cheapest(now.value));
+    if (overlaps_shortage(now.value, now.to)) queue.push(cheapest(now.value));
   }
   prune(choices);
   return changed;
@@ -71,7 +81,7 @@ bool Search::drop_round(Choices& choices, int64_t budget_bytes, const Outcome& o
 std::vector<ValueId> Search::alike(ValueId v, const Choices& choices, Choice unlike) const {
   std::vector<ValueId> result;
   for (const ValueId other : kinds_[at(kind_[at(v)])]) {
-    if (choices[at(other)] != unlike && !is_kept(choices[at(other)])) result.push_back(other);
+    if (choices[at(other)] != unlike && !choices[at(other)].holds()) result.push_back(other);
   }
   return result;
 }
@@ -81,7 +91,7 @@ std::vector<ValueId> Search::alike(ValueId v, const Choices& choices, Choice unl
 bool Search::shrink_replay(Candidate& current, int64_t budget_bytes, const Outcome& outcome) {
   std::vector<ValueId> live;
   for (const auto& [value, rebuilt] : simulator_.live_at(current.choices, outcome.peak_event)) {
-    if (rebuilt && kind_[at(value)] != kNone && !is_kept(current.choices[at(value)])) live.push_back(value);
+    if (rebuilt && kind_[at(value)] != kNone && !current.choices[at(value)].holds()) live.push_back(value);
   }
   std::sort(live.begin(), live.end(), [&](ValueId a, ValueId b) {
     const int64_t x = graph_.values[at(a)].bytes, y = graph_.values[at(b)].bytes;
@@ -95,8 +105,8 @@ bool Search::shrink_replay(Candidate& current, int64_t budget_bytes, const Outco
     Choices choices = current.choices;
     bool changed = false;
     for (const ValueId other : alike(v, choices, to)) {
-      if (is_kept(to) && !timeline_.keepable(other)) continue;
-      choices[at(other)] = to == Choice::keep && graph_.values[at(other)].encoding.bytes > 0 ? Choice::encode : to;
+      if (to.holds() && !timeline_.keepable(other)) continue;
+      choices[at(other)] = to.holds() ? in_fewest_bytes(graph_.values[at(other)]) : to;
       changed = true;
     }
     if (!changed) return;
@@ -112,8 +122,8 @@ bool Search::shrink_replay(Candidate& current, int64_t budget_bytes, const Outco
     if (std::find(tried.begin(), tried.end(), kind_[at(v)]) != tried.end()) continue;
     tried.push_back(kind_[at(v)]);
     if (tried.size() > kKindsTried) break;
-    consider(v, Choice::again);
-    consider(v, Choice::keep);
+    consider(v, Choice::rebuild_each_time());
+    consider(v, Choice::keep());
   }
   if (best_score <= 0) return false;
   current = std::move(best);
@@ -141,7 +151,7 @@ Candidate Search::relax(Candidate best, int64_t budget_bytes) {
   for (const auto& kind : kinds_) {
     std::vector<ValueId> members;
     for (const ValueId v : kind) {
-      if (best.choices[at(v)] == Choice::again) members.push_back(v);
+      if (best.choices[at(v)] == Choice::rebuild_each_time()) members.push_back(v);
     }
     if (!members.empty()) work.push_back(std::move(members));
   }
@@ -151,7 +161,7 @@ Candidate Search::relax(Candidate best, int64_t budget_bytes) {
   for (int runs = 0; runs < kRelaxRuns && static_cast<size_t>(runs) < work.size(); ++runs) {
     const std::vector<ValueId> members = work[static_cast<size_t>(runs)];
     Choices choices = best.choices;
-    for (const ValueId v : members) choices[at(v)] = Choice::rebuild;
+    for (const ValueId v : members) choices[at(v)] = Choice::rebuild();
     const Outcome outcome = run(choices, false);
     if (outcome.peak_bytes <= budget_bytes && outcome.replay_seconds <= best.seconds) {
       best = candidate(choices, outcome);

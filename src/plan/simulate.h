@@ -17,7 +17,7 @@ struct Outcome {
   size_t peak_event = 0;  // position in graph.events
   OpId peak_op = kNone;   // the operator that was running, in forward or replayed; none between operators
   Owners at_peak;
-  double replay_seconds = 0;  // encoding and decoding included
+  double replay_seconds = 0;  // storing and loading included
   int64_t ops_replayed = 0;
   int64_t kept_bytes = 0;            // the most that was held at once for backward
   std::vector<int64_t> event_peaks;  // per event, the most that was live during it; only if asked for
@@ -43,7 +43,7 @@ class Simulator {
   Simulator(Simulator&&) noexcept;
   Simulator& operator=(Simulator&&) noexcept;
 
-  // `choices` has one entry per value; those that cannot be followed (keep for what is overwritten) count as rebuild.
+  // `choices` has one entry per value; those that cannot be followed count as possible() says.
   // Stops early once the peak is above `give_up_bytes` or the replay above `give_up_seconds`; the outcome then says so by
   // being above it.
   Outcome run(const Choices& choices, bool event_peaks = false, int64_t give_up_bytes = INT64_MAX,

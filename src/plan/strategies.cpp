@@ -38,8 +38,8 @@ bool better(const Candidate& a, const Candidate& b, int64_t budget_bytes) {
 }
 
 Choices keep_saved(const Graph& graph) {
-  Choices choices(graph.values.size(), Choice::rebuild);
-  for (const ValueId v : graph.handles) choices[at(v)] = Choice::keep;
+  Choices choices(graph.values.size());
+  for (const ValueId v : graph.handles) choices[at(v)] = Choice::keep();
   return choices;
 }
 
@@ -98,7 +98,7 @@ Candidate solve_every(Workbench& bench, int64_t budget_bytes, Choice others) {
   Candidate best;
   for (size_t n = 1; n <= cuts.size() + 1; n += 1 + n / 8) {
     Choices choices(bench.graph.values.size(), others);
-    for (size_t i = n - 1; i < cuts.size(); i += n) choices[at(cuts[i])] = Choice::keep;
+    for (size_t i = n - 1; i < cuts.size(); i += n) choices[at(cuts[i])] = Choice::keep();
     Candidate result = bench.search.simulate(std::move(choices));
     const bool hopeless = result.seconds > kHopeless * bench.graph.seconds;
     if (best.choices.empty() || better(result, best, budget_bytes)) best = std::move(result);
@@ -118,7 +118,7 @@ Candidate solve_best(Workbench& bench, int64_t budget_bytes) {
     if (better(result, best, budget_bytes)) best = std::move(result);
   };
   // From below: nothing is held but cut vertices. Where replays hardly fit, this finds plans that repairs do not.
-  if (!good(bench, best, budget_bytes)) consider(solve_every(bench, budget_bytes, Choice::again));
+  if (!good(bench, best, budget_bytes)) consider(solve_every(bench, budget_bytes, Choice::rebuild_each_time()));
   if (!good(bench, best, budget_bytes)) consider(solve_chain(bench, budget_bytes));
   if (good(bench, best, budget_bytes) || tradeable(bench.graph)) return best;
   const auto size = static_cast<int64_t>(bench.graph.values.size() + bench.graph.events.size());

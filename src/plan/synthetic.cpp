@@ -94,7 +94,7 @@ class Transformer {
     ValueId mask = step_.run_shape_only("aten::empty_like", 2e-6, x, bytes);
     mask = step_.run_in_place("aten::bernoulli_", per_element(bytes, kBernoulli), mask);
     mask = step_.run_in_place("aten::div_", moved(2 * bytes), mask);
-    step_.encoding(mask, bytes / 32, moved(2 * bytes), moved(2 * bytes));
+    step_.way(mask, {"bits", bytes / 32, moved(2 * bytes), moved(2 * bytes)});
     const ValueId y = step_.run("aten::mul", moved(3 * bytes), {x, mask}, {bytes});
     step_.node({mask}, moved(3 * bytes), bytes, bytes);
     step_.release(mask);

@@ -94,7 +94,7 @@ class RandomStep {
     const ValueId x = any();
     ValueId m = step_.run_shape_only("empty_like", 1e-6, x, step_.bytes(x));
     m = step_.run_in_place("bernoulli_", seconds(), m);
-    if (below(2) == 0) step_.encoding(m, std::max<int64_t>(1, step_.bytes(x) / 32), 0.001, 0.001);
+    if (below(2) == 0) step_.way(m, {"bits", std::max<int64_t>(1, step_.bytes(x) / 32), 0.001, 0.001});
     const ValueId y = step_.run("mul", seconds(), {x, m}, {step_.bytes(x)});
     save_some({m}, {});
     step_.release(m);

@@ -24,7 +24,7 @@ ValueId SyntheticStep::make(OpId producer, int64_t bytes, int32_t storage) {
 
 ValueId SyntheticStep::input(int64_t bytes) {
   const ValueId v = make(kNone, bytes, storages_++);
-  graph_.values.back().foreign = true;
+  graph_.values.back().external = true;
   graph_.start_bytes += bytes;
   return v;
 }
@@ -65,10 +65,6 @@ ValueId SyntheticStep::run_in_place(const std::string& name, double seconds, Val
 }
 
 void SyntheticStep::release(ValueId v) { event(EventKind::release, v); }
-
-void SyntheticStep::encoding(ValueId v, int64_t bytes, double encode_seconds, double decode_seconds) {
-  graph_.values[at(v)].encoding = {bytes, encode_seconds, decode_seconds};
-}
 
 void SyntheticStep::node(const std::vector<ValueId>& saved, double seconds, int64_t result_bytes,
                          int64_t gradient_bytes, int64_t weight_bytes) {

@@ -25,7 +25,7 @@ class SyntheticStep {
   void release(ValueId v);  // the program lets go of it
   void release_later(ValueId v) { at_end_.push_back(v); }
   void shortcut(double seconds) { graph_.ops.back().shortcut_seconds = seconds; }  // of the last operator
-  void encoding(ValueId v, int64_t bytes, double encode_seconds, double decode_seconds);
+  void way(ValueId v, Way way) { graph_.values[static_cast<size_t>(v)].ways.push_back(std::move(way)); }
 
   // A backward node, run in the reverse of the order they are declared in. It unpacks `saved`, takes a gradient as large
   // as its result, gives one of `gradient_bytes`, and leaves `weight_bytes` of weight gradients behind.

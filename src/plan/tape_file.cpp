@@ -1,7 +1,7 @@
-// The tape file, version 1. docs/tape-format.md explains it, byte by byte.
+// The tape file, version 2; version 1 is read, too. docs/tape-format.md explains it, byte by byte.
 //
-// A hostile file cannot make us hold much more than itself: the worst record, an operator of 20 bytes with a name of 255,
-// becomes some 20 times as large.
+// A hostile file cannot make us hold much more than itself: the worst record, a value of 6 bytes with a name of 255,
+// becomes some 60 times as large.
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -19,12 +19,13 @@ namespace {
 
 // The line end tells when a transfer "as text" has changed it.
 constexpr std::string_view kMagic("RTTAPE\r\n", 8);
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr size_t kHeaderBytes = 20;  // magic, version, length of the body
 constexpr size_t kChecksumBytes = 8;
-constexpr size_t kLongestName = 255;
 
-constexpr uint8_t kForeign = 1, kEncoded = 2, kLossy = 4;
+// Of a value. In version 1, kHasWays meant one way whose kind was not told, and kLossy that it was lossy.
+constexpr uint8_t kExternal = 1, kHasWays = 2, kLossy = 4;
+constexpr const char* kUntoldKind = "encoded";
 
 uint64_t checksum(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
@@ -45,38 +46,55 @@ class TapeWriter {
     out_.count(graph.handles.size());
     for (const ValueId v : graph.handles) out_.id(v);
     events(graph);
+    backward_ops(graph);
   }
 
  private:
-  // Each name once, in the order of their first use.
+  // Each text once, in the order of their first use. The first is empty: no name.
   void names(const Graph& graph) {
     std::vector<std::string_view> order;
-    for (const Op& o : graph.ops) {
-      if (o.name.size() > kLongestName) {
-        throw UsageError("[save] op '" + o.name + "': its name is longer than " + std::to_string(kLongestName) +
-                         " bytes, so the tape cannot be written. Register it under a shorter one.");
-      }
-      if (names_.try_emplace(o.name, order.size()).second) order.emplace_back(o.name);
+    const auto add = [&](std::string_view text) {
+      if (names_.try_emplace(text, order.size()).second) order.push_back(text);
+    };
+    add("");
+    for (const Value& v : graph.values) {
+      add(v.name);
+      for (const Way& way : v.ways) add(way.kind);
     }
+    for (const Op& o : graph.ops) {
+      add(o.name);
+      add(o.module);
+      for (const Output& output : o.outputs) {
+        add(output.dtype);
+        add(output.device);
+      }
+    }
+    for (const BackwardOp& o : graph.backward_ops) add(o.name);
     out_.count(order.size());
-    for (const std::string_view name : order) out_.text(name);
+    for (const std::string_view text : order) out_.text(text);
   }
 
+  void name(std::string_view text) { out_.count(names_.at(text)); }
+
   void value(const Value& v) {
-    const Encoding& e = v.encoding;
-    const bool encoded = e.bytes > 0 || e.encode_seconds > 0 || e.decode_seconds > 0;
     out_.amount(v.bytes);
     out_.id(v.storage);
     out_.id(v.producer);
-    out_.byte(static_cast<uint8_t>((v.foreign ? kForeign : 0) | (encoded ? kEncoded : 0) | (e.lossy ? kLossy : 0)));
-    if (!encoded) return;
-    out_.amount(e.bytes);
-    out_.real(e.encode_seconds);
-    out_.real(e.decode_seconds);
+    out_.byte(static_cast<uint8_t>((v.external ? kExternal : 0) | (v.ways.empty() ? 0 : kHasWays)));
+    name(v.name);
+    if (v.ways.empty()) return;
+    out_.count(v.ways.size());
+    for (const Way& way : v.ways) {
+      name(way.kind);
+      out_.byte(way.lossy ? kLossy : 0);
+      out_.amount(way.bytes);
+      out_.real(way.store_seconds);
+      out_.real(way.load_seconds);
+    }
   }
 
   void op(const Op& o) {
-    out_.count(names_.at(o.name));
+    name(o.name);
     out_.real(o.seconds);
     out_.real(o.shortcut_seconds);
     out_.amount(o.working_bytes);
@@ -87,6 +105,25 @@ class TapeWriter {
     }
     out_.count(o.fresh.size());
     for (const ValueId v : o.fresh) out_.id(v);
+    name(o.module);
+    out_.count(o.outputs.size());
+    for (const Output& output : o.outputs) {
+      name(output.dtype);
+      name(output.device);
+      out_.count(output.shape.size());
+      for (const int64_t size : output.shape) out_.amount(size);
+    }
+  }
+
+  void backward_ops(const Graph& graph) {
+    out_.count(graph.backward_ops.size());
+    int32_t before = kNone;
+    for (const BackwardOp& o : graph.backward_ops) {
+      name(o.name);
+      out_.real(o.seconds);
+      out_.difference(before, o.after_event);
+      before = o.after_event;
+    }
   }
 
   // Amounts change little from one event to the next, so their differences are short.
@@ -110,7 +147,8 @@ class TapeWriter {
 template <class Fail>
 class TapeReader {
  public:
-  TapeReader(std::string_view body, const Fail& fail) : in_(body, fail), fail_(fail) {}
+  TapeReader(std::string_view body, uint32_t version, const Fail& fail)
+      : in_(body, fail), version_(version), fail_(fail) {}
 
   Graph body() {
     Graph graph;
@@ -127,6 +165,7 @@ class TapeReader {
     graph.handles.resize(in_.count(1));
     for (ValueId& v : graph.handles) v = in_.id();
     events(graph);
+    if (version_ > 1) backward_ops(graph);
     if (in_.left() > 0) fail_("has " + std::to_string(in_.left()) + " bytes too many");
     return graph;
   }
@@ -137,19 +176,31 @@ class TapeReader {
     v.storage = in_.id();
     v.producer = in_.id();
     const uint8_t flags = in_.byte();
-    if ((flags & ~(kForeign | kEncoded | kLossy)) != 0) fail_("holds a value of unknown flags");
-    v.foreign = (flags & kForeign) != 0;
-    v.encoding.lossy = (flags & kLossy) != 0;
-    if ((flags & kEncoded) == 0) return;
-    v.encoding.bytes = in_.amount();
-    v.encoding.encode_seconds = in_.real();
-    v.encoding.decode_seconds = in_.real();
+    const int known = kExternal | kHasWays | (version_ == 1 ? kLossy : 0);
+    if ((flags & ~known) != 0) fail_("holds a value of unknown flags");
+    v.external = (flags & kExternal) != 0;
+    if (version_ > 1) v.name = name();
+    if ((flags & kHasWays) == 0) return;
+    v.ways.resize(version_ == 1 ? 1 : in_.count(19));
+    for (Way& way : v.ways) {
+      way.kind = version_ == 1 ? kUntoldKind : name();
+      const uint8_t lossy = version_ == 1 ? flags & kLossy : in_.byte();
+      if ((lossy & ~kLossy) != 0) fail_("holds a way of unknown flags");
+      way.lossy = lossy != 0;
+      way.bytes = in_.amount();
+      way.store_seconds = in_.real();
+      way.load_seconds = in_.real();
+    }
+  }
+
+  std::string_view name() {
+    const uint64_t position = in_.varint();
+    if (position >= names_.size()) fail_("refers to a name that is not there");
+    return names_[static_cast<size_t>(position)];
   }
 
   void op(Op& o) {
-    const uint64_t name = in_.varint();
-    if (name >= names_.size()) fail_("refers to a name that is not there");
-    o.name = names_[static_cast<size_t>(name)];
+    o.name = name();
     o.seconds = in_.real();
     o.shortcut_seconds = in_.real();
     o.working_bytes = in_.amount();
@@ -163,6 +214,34 @@ class TapeReader {
     }
     o.fresh.resize(in_.count(1));
     for (ValueId& v : o.fresh) v = in_.id();
+    if (version_ == 1) return;
+    o.module = name();
+    o.outputs.resize(in_.count(3));
+    for (Output& output : o.outputs) {
+      output.dtype = type();
+      output.device = type();
+      output.shape.resize(in_.count(1));
+      for (int64_t& size : output.shape) size = in_.amount();
+    }
+  }
+
+  // Short, so that it takes no memory beside the record.
+  std::string_view type() {
+    const std::string_view text = name();
+    if (text.size() > kLongestType) fail_("holds a type of " + std::to_string(text.size()) + " bytes");
+    return text;
+  }
+
+  void backward_ops(Graph& graph) {
+    graph.backward_ops.resize(in_.count(10));
+    int64_t before = kNone;
+    for (BackwardOp& o : graph.backward_ops) {
+      o.name = name();
+      o.seconds = in_.real();
+      before = in_.moved(before);
+      if (before < kNone || before > std::numeric_limits<int32_t>::max()) fail_("holds an event that is not there");
+      o.after_event = static_cast<int32_t>(before);
+    }
   }
 
   void events(Graph& graph) {
@@ -179,18 +258,19 @@ class TapeReader {
   }
 
   ByteReader<Fail> in_;
+  const uint32_t version_;
   const Fail& fail_;
   std::vector<std::string_view> names_;
 };
 
 // The body, once everything around it is as it should be.
 template <class Fail>
-std::string_view unwrap(std::string_view bytes, const Fail& fail) {
+std::string_view unwrap(std::string_view bytes, uint32_t& version, const Fail& fail) {
   const bool is_short = bytes.size() < kMagic.size();
   if (bytes.substr(0, kMagic.size()) != kMagic.substr(0, bytes.size())) fail("is not a Retrace tape");
   if (is_short || bytes.size() < kHeaderBytes) fail("is cut short within its header");
   ByteReader header(bytes.substr(kMagic.size()), fail);
-  const auto version = static_cast<uint32_t>(header.fixed(4));
+  version = static_cast<uint32_t>(header.fixed(4));
   if (version > kVersion) {
     fail("is of version " + std::to_string(version) + ", and this Retrace reads up to " + std::to_string(kVersion));
   }
@@ -226,7 +306,9 @@ Graph from_bytes(std::string_view bytes, const std::string& name) {
     throw UsageError("[load_graph] '" + name + "': " + what +
                      ", so the step it describes is not known. Write it again with the Retrace that is to read it.");
   };
-  Graph graph = TapeReader(unwrap(bytes, fail), fail).body();
+  uint32_t version = 0;
+  const std::string_view body = unwrap(bytes, version, fail);
+  Graph graph = TapeReader(body, version, fail).body();
   try {
     check(graph);
   } catch (const UsageError& error) {

@@ -49,7 +49,8 @@ Timeline::Timeline(const Graph& graph) : graph_(graph), base_(graph.events.size(
   find_base();
 }
 
-std::span<const Span> Timeline::spans(ValueId v) const {
+std::span<const Span> Timeline::spans(ValueId v, int way) const {
+  if (way != kAsItIs) return {&whole_[at(v)], 1};
   const int32_t begin = first_span_[at(v)], end = first_span_[at(v) + 1];
   return {all_spans_.data() + begin, static_cast<size_t>(end - begin)};
 }
@@ -165,14 +166,14 @@ void Timeline::find_base() {
   for (const Op& op : graph_.ops) {
     for (const ValueId v : op.fresh) {
       const Value& value = graph_.values[at(v)];
-      const int64_t bytes = value.foreign ? 0 : value.bytes;
+      const int64_t bytes = value.external ? 0 : value.bytes;
       storage_bytes[at(value.storage)] = bytes;
       if (made_[at(v)] != kNever) live(made_[at(v)], released_[at(v)], bytes);
     }
   }
   for (size_t v = 0; v < graph_.values.size(); ++v) {
     const Value& value = graph_.values[v];
-    if (value.storage == kNone || value.foreign) continue;
+    if (value.storage == kNone || value.external) continue;
     if (value.producer != kNone) {
       for (const Span& s : in_hand_[v]) live(s.begin, s.end, value.bytes);
     } else if (last_content_[v] != 0 && last_drop_[v] >= 0) {

@@ -24,9 +24,9 @@ class Timeline {
   // Bytes that are live at an event whatever is kept.
   const std::vector<int64_t>& base() const { return base_; }
 
-  // When keeping a value makes it live.
-  std::span<const Span> spans(ValueId v) const;
-  // The same for its encoding, which is live beside what is unpacked.
+  // When holding a value in a way makes bytes live. As it is: not while somebody else has it anyway; in any other way,
+  // from beginning to end.
+  std::span<const Span> spans(ValueId v, int way) const;
   Span whole(ValueId v) const { return whole_[static_cast<size_t>(v)]; }
 
   // Backward asks for it when the program no longer has it: it must be kept or rebuilt.
@@ -36,7 +36,6 @@ class Timeline {
   bool keepable(ValueId v) const { return keepable_[static_cast<size_t>(v)] != 0; }
 
   int32_t first_unpack() const { return first_unpack_; }
-  int32_t made(ValueId v) const { return made_[static_cast<size_t>(v)]; }
 
  private:
   void read_events();

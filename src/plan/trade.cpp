@@ -13,7 +13,6 @@ constexpr int kRemember = 6, kBan = 3;                   // sweeps
 constexpr double kNever = 1e300;                         // seconds
 
 size_t at(int32_t id) { return static_cast<size_t>(id); }
-bool is_kept(Choice c) { return c == Choice::keep || c == Choice::encode; }
 
 }  // namespace
 
@@ -27,13 +26,19 @@ Trade::Trade(const Graph& graph, const Timeline& timeline, Search& search)
   for (const Op& op : graph.ops) {
     for (const Arg& arg : op.args) readers_[at(arg.value)] += arg.shape_only ? 0 : 1;
   }
+  first_memory_.push_back(0);
   for (size_t v = 0; v < graph.values.size(); ++v) {
+    first_memory_.push_back(first_memory_.back() + Choice::hold(graph.values[v].way_count()).index());
     const auto id = static_cast<ValueId>(v);
     const bool matters = timeline.keepable(id) || timeline.asked(id) || readers_[v] > 1;
     if (!matters || graph.values[v].producer == kNone || search.fixed(id)) continue;
     values_.push_back(id);
     siblings_[at(graph.values[v].producer)].push_back(id);
   }
+}
+
+void Trade::forget(ValueId v) {
+  for (size_t i = first_memory_[at(v)]; i < first_memory_[at(v) + 1]; ++i) memory_[i] = {};
 }
 
 // Our own, so that the order is the same with every standard library.
@@ -65,15 +70,16 @@ bool Trade::over_during(ValueId v) const {
 
 // -- Which changes are worth a run --
 
-bool Trade::possible(ValueId v, Choice to) const {
+bool Trade::worth_trying(ValueId v, Choice to) const {
   const Choice from = now_[at(v)];
   if (from == to) return false;
-  if (is_kept(to) && (!timeline_.keepable(v) || banned_[at(v)] > sweeps_)) return false;
-  if (to == Choice::encode && graph_.values[at(v)].encoding.bytes == 0) return false;
+  const Value& value = graph_.values[at(v)];
+  if (to.holds() && (!timeline_.keepable(v) || banned_[at(v)] > sweeps_)) return false;
   // Whoever is read once and never asked for is not held anyway.
-  if (!is_kept(from) && !is_kept(to) && !timeline_.asked(v) && readers_[at(v)] < 2) return false;
+  if (!from.holds() && !to.holds() && !timeline_.asked(v) && readers_[at(v)] < 2) return false;
   // Slower and in less room: only where room is short.
-  const bool slower = from == Choice::keep || (from == Choice::encode && to != Choice::keep) || to == Choice::again;
+  const bool slower = to == Choice::rebuild_each_time() || (from.holds() && !to.holds()) ||
+                      (from.holds() && value.seconds_in(to.way()) >= value.seconds_in(from.way()));
   return !slower || over_during(v);
 }
 
@@ -81,7 +87,7 @@ bool Trade::possible(ValueId v, Choice to) const {
 double Trade::excess_change(ValueId v, int64_t bytes) const {
   const auto over = [&](int64_t peak) { return static_cast<double>(std::max<int64_t>(0, peak - budget_bytes_)); };
   double sum = 0, most = 0;
-  for (const Span& s : timeline_.spans(v)) {
+  for (const Span& s : timeline_.spans(v, kAsItIs)) {
     for (int32_t e = s.begin; e < s.end; ++e) {
       const int64_t peak = outcome_.event_peaks[at(e)];
       sum += over(peak + bytes) - over(peak);
@@ -96,8 +102,8 @@ double Trade::excess_change(ValueId v, int64_t bytes) const {
 bool Trade::hopeless(ValueId v, Choice to) {
   const int64_t bytes = graph_.values[at(v)].bytes;
   const Choice from = now_[at(v)];
-  if (from == Choice::keep && !is_kept(to)) return needs_.loss(v) + price_ * excess_change(v, -bytes) > 0;
-  if (is_kept(from) || to != Choice::keep) return false;
+  if (from == Choice::keep() && !to.holds()) return needs_.loss(v) + price_ * excess_change(v, -bytes) > 0;
+  if (from.holds() || to != Choice::keep()) return false;
   // Kept, it may make a replay smaller that is too large now.
   const Span life = timeline_.whole(v);
   const int32_t elsewhere = over_until_.back() - (over_until_[at(life.end)] - over_until_[at(life.begin)]);
@@ -116,8 +122,8 @@ Outcome Trade::try_changes(const Changes& changes, Offer& best) {
 }
 
 void Trade::try_one(ValueId v, Choice to, Offer& best) {
-  if (!possible(v, to) || hopeless(v, to)) return;
-  Memory& memory = memory_[at(v)][static_cast<size_t>(to)];
+  if (!worth_trying(v, to) || hopeless(v, to)) return;
+  Memory& memory = memory_[first_memory_[at(v)] + to.index()];
   const bool fresh = sweeps_ - memory.sweep < kRemember;
   if (fresh && memory.seconds + price_ * memory.excess >= 0) return;
   const Outcome outcome = try_changes({{v, to}}, best);
@@ -129,10 +135,10 @@ void Trade::try_one(ValueId v, Choice to, Offer& best) {
 void Trade::try_siblings(ValueId v, Offer& best) {
   const auto& siblings = siblings_[at(graph_.values[at(v)].producer)];
   if (siblings.size() < 2 || siblings.front() != v) return;
-  for (const Choice to : {Choice::keep, Choice::rebuild, Choice::again}) {
+  for (const Choice to : {Choice::keep(), Choice::rebuild(), Choice::rebuild_each_time()}) {
     Changes changes;
     for (const ValueId s : siblings) {
-      if (needs_.needed(s) && possible(s, to)) changes.emplace_back(s, to);
+      if (needs_.needed(s) && worth_trying(s, to)) changes.emplace_back(s, to);
     }
     if (changes.size() > 1) try_changes(changes, best);
   }
@@ -140,16 +146,16 @@ void Trade::try_siblings(ValueId v, Offer& best) {
 
 bool Trade::improve(ValueId v) {
   if (!needs_.needed(v)) {
-    if (is_kept(now_[at(v)])) now_[at(v)] = Choice::rebuild;  // it would only lie about
+    if (now_[at(v)].holds()) now_[at(v)] = Choice::rebuild();  // it would only lie about
     return false;
   }
   Offer best{{}, cost(outcome_) * (1 - 1e-9)};
-  for (const Choice to : {Choice::keep, Choice::encode, Choice::rebuild, Choice::again}) try_one(v, to, best);
+  for (const Choice to : all_choices(graph_.values[at(v)].way_count())) try_one(v, to, best);
   try_siblings(v, best);
   if (best.changes.empty()) return false;
   for (const auto& [changed, to] : best.changes) {
     now_[at(changed)] = to;
-    memory_[at(changed)] = {};
+    forget(changed);
   }
   settle();
   return true;
@@ -176,12 +182,12 @@ void Trade::ban_one() {
     return graph_.values[at(a)].bytes > graph_.values[at(b)].bytes;
   };
   for (const auto& [v, rebuilt] : search_.live_at(now_, outcome_.peak_event)) {
-    if (rebuilt || !is_kept(now_[at(v)]) || search_.fixed(v)) continue;
+    if (rebuilt || !now_[at(v)].holds() || search_.fixed(v)) continue;
     if (worst == kNone || before(v, worst)) worst = v;
   }
   if (worst == kNone) return;
   banned_[at(worst)] = sweeps_ + kBan;
-  now_[at(worst)] = Choice::again;
+  now_[at(worst)] = Choice::rebuild_each_time();
 }
 
 void Trade::explore(const Choices& start, const std::vector<int64_t>& budgets, size_t first, int64_t runs,
@@ -191,7 +197,7 @@ void Trade::explore(const Choices& start, const std::vector<int64_t>& budgets, s
   std::sort(values_.begin(), values_.end());
   now_ = start;
   banned_.assign(now_.size(), 0);
-  memory_.assign(now_.size(), {});
+  memory_.assign(first_memory_.back(), {});
   sweeps_ = 0;
   size_t aim = first;
   budget_bytes_ = budgets[aim];
@@ -203,7 +209,7 @@ void Trade::explore(const Choices& start, const std::vector<int64_t>& budgets, s
       if (aim == 0) price_ *= kFall;
       aim = aim == 0 ? budgets.size() - 1 : aim - 1;
       budget_bytes_ = budgets[aim];
-      for (auto& memory : memory_) memory = {};
+      std::fill(memory_.begin(), memory_.end(), Memory{});
     } else if (!changed && price_ > kStuck * first_price) {
       price_ /= kStuck;
       ban_one();

@@ -7,7 +7,6 @@
 // the way. A heuristic: for graphs of up to some thousand values, where a simulator run takes microseconds.
 #pragma once
 
-#include <array>
 #include <utility>
 #include <vector>
 
@@ -40,6 +39,7 @@ class Trade {
     double seconds = 0, excess = 0;
   };
 
+  void forget(ValueId v);
   void shuffle();
   bool fits(const Outcome& outcome) const { return outcome.peak_bytes <= budget_bytes_; }
   Price price() const;
@@ -50,7 +50,7 @@ class Trade {
   void try_one(ValueId v, Choice to, Offer& best);
   void try_siblings(ValueId v, Offer& best);
   Outcome try_changes(const Changes& changes, Offer& best);
-  bool possible(ValueId v, Choice to) const;
+  bool worth_trying(ValueId v, Choice to) const;
   bool hopeless(ValueId v, Choice to);
   bool over_during(ValueId v) const;
   double excess_change(ValueId v, int64_t bytes) const;
@@ -69,9 +69,10 @@ class Trade {
   Choices now_;
   Outcome outcome_;  // of now_
   int sweeps_ = 0;
-  std::vector<int32_t> over_until_;            // by event: how many before it are over the budget
-  std::vector<std::array<Memory, 4>> memory_;  // by value and choice
-  std::vector<int> banned_;                    // by value: not to be kept before that sweep
+  std::vector<int32_t> over_until_;   // by event: how many before it are over the budget
+  std::vector<Memory> memory_;        // by value and choice
+  std::vector<size_t> first_memory_;  // by value
+  std::vector<int> banned_;           // by value: not to be kept before that sweep
   uint32_t random_ = 0;
 };
 

@@ -16,8 +16,6 @@ size_t at(int32_t id) { return static_cast<size_t>(id); }
                       ", so the plan cannot be followed. Plan again; if it happens again, please report it.");
 }
 
-bool is_kept(Choice c) { return c == Choice::keep || c == Choice::encode; }
-
 // Walks the graph as written, without the simulator's help: whatever backward asks for is kept, or can be computed from
 // what is kept and from roots.
 class Uses {
@@ -28,7 +26,7 @@ class Uses {
     choices();
     std::vector<char> available(graph_.values.size());
     for (size_t v = 0; v < graph_.values.size(); ++v)
-      available[v] = graph_.values[v].producer == kNone || is_kept(plan_.choices[v]);
+      available[v] = graph_.values[v].producer == kNone || plan_.choices[v].holds();
     for (size_t o = 0; o < graph_.ops.size(); ++o) {
       const Op& op = graph_.ops[o];
       const bool can_run = std::all_of(op.args.begin(), op.args.end(),
@@ -52,11 +50,10 @@ class Uses {
   void choices() const {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const Choice c = plan_.choices[v];
-      if (static_cast<int>(c) > static_cast<int>(Choice::encode))
-        wrong("value " + std::to_string(v) + " has no choice that is known");
-      if (is_kept(c) && !keepable_[v]) wrong("value " + std::to_string(v) + " is to be kept, but cannot be");
-      if (c == Choice::encode && graph_.values[v].encoding.bytes == 0)
-        wrong("value " + std::to_string(v) + " is to be encoded, but cannot be");
+      if (!c.holds()) continue;
+      if (!keepable_[v]) wrong("value " + std::to_string(v) + " is to be kept, but cannot be");
+      if (c.way() >= graph_.values[v].way_count())
+        wrong("value " + std::to_string(v) + " is to be held in way " + std::to_string(c.way()) + ", which it has not");
     }
   }
 
@@ -83,8 +80,9 @@ void verify(const Plan& plan, const Graph& graph) {
   const Outcome outcome = Simulator(graph).run(plan.choices);
   if (outcome.peak_bytes != plan.peak_bytes)
     wrong(amount("peak bytes", static_cast<double>(plan.peak_bytes), static_cast<double>(outcome.peak_bytes)));
-  if (plan.lossy_values != lossy_values(plan.choices, graph))
-    wrong("it holds other values with loss than the " + std::to_string(plan.lossy_values) + " it admits to");
+  const auto row = [](const HeldValues& h) { return std::tuple(h.kind, h.values, h.bytes, h.plain_bytes, h.lossy); };
+  if (!std::ranges::equal(plan.held, held_values(plan.choices, graph), {}, row, row))
+    wrong("it holds other values, or in other ways, than it says");
   if (!same(outcome.replay_seconds, plan.replay_seconds))
     wrong(amount("seconds of rebuilding", plan.replay_seconds, outcome.replay_seconds));
   if (!same(graph.seconds + outcome.replay_seconds, plan.seconds))

@@ -39,7 +39,7 @@ Choices keep_saved(const Graph& graph);
 // prices expect bench.bound to have been raised for this budget.
 Candidate solve_mincut(Workbench& bench, int64_t budget_bytes);
 Candidate solve_chain(Workbench& bench, int64_t budget_bytes);
-Candidate solve_every(Workbench& bench, int64_t budget_bytes, Choice others = Choice::rebuild);
+Candidate solve_every(Workbench& bench, int64_t budget_bytes, Choice others = {});
 Candidate solve_greedy(Workbench& bench, int64_t budget_bytes);
 Candidate solve_best(Workbench& bench, int64_t budget_bytes);
 

@@ -129,6 +129,7 @@ struct Value {
   int32_t holders = 0;  // of its bytes, for the books: `held` and handles
   uint32_t priced = 0;  // the last time somebody summed over values
 };
+inline bool is_held(const Value& v) { return v.held || v.encoded; }
 
 struct StorageRecord {
   c10::weak_intrusive_ptr<c10::StorageImpl> pin;  // so that its address is never mistaken for its successor's

@@ -28,7 +28,7 @@ class Timeline {
 
   void became_root(ValueId value);
   bool can_be_rebuilt(ValueId value) const { return graph_.values[static_cast<size_t>(value)].producer != plan::kNone; }
-  void can_be_encoded(ValueId value, const plan::Encoding& encoding);
+  void can_be_held(ValueId value, plan::Way way);
   bool looked_for_encoding(ValueId value);  // false the first time
 
   void end(Tape& tape, double seconds);  // nothing is written down after this

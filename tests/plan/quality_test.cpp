@@ -63,7 +63,7 @@ TEST(Quality, LayersThatBackwardVisitsFirstKeepMore) {
     if (!timeline.asked(static_cast<ValueId>(v))) continue;
     const bool is_late = v > graph.values.size() / 2;
     (is_late ? late_saved : early_saved) += graph.values[v].bytes;
-    if (plan.choices[v] == Choice::keep) (is_late ? late : early) += graph.values[v].bytes;
+    if (plan.choices[v] == Choice::keep()) (is_late ? late : early) += graph.values[v].bytes;
   }
   EXPECT_GT(late * early_saved, early * late_saved);
 }
