@@ -11,7 +11,7 @@
 #include <retrace/errors.h>
 
 #include "memory/allocator.h"
-#include "plan/demand.h"
+#include "plan/simulate/demand.h"
 #include "replay/shortcut.h"
 #include "session/testing.h"
 #include "store/encoded_value.h"

@@ -9,7 +9,7 @@
 #include <retrace/errors.h>
 
 #include "memory/allocator.h"
-#include "plan/roots.h"
+#include "plan/graph/roots.h"
 
 namespace retrace {
 namespace {

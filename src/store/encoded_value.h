@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "plan/graph.h"
+#include "plan/graph/graph.h"
 #include "store/encode.h"
 
 namespace retrace {

@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "memory/allocator.h"
-#include "plan/plan.h"
+#include "plan/solve/plan.h"
 #include "tape/tape.h"
 
 namespace retrace {

@@ -1,10 +1,10 @@
-// The step as the planner will see it, written down while it happens (see src/plan/graph.h).
+// The step as the planner will see it, written down while it happens (see src/plan/graph/graph.h).
 //
 // Value ids are the tape's own. All functions are called with the tape locked.
 #pragma once
 
 #include "memory/allocator.h"
-#include "plan/graph.h"
+#include "plan/graph/graph.h"
 #include "tape/tape.h"
 
 namespace retrace {

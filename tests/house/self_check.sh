@@ -36,7 +36,7 @@ layers() {  # layers CODE FILE LINE
   echo "$3" >"$work/layers/$2"
   expect "$1" "layers.sh on $2: $3" bash "$house/layers.sh" "$work/layers"
 }
-layers 0 src/plan/a.cpp '#include "plan/graph.h"'
+layers 0 src/plan/a.cpp '#include "plan/graph/graph.h"'
 layers 0 src/tape/a.cpp '#include <torch/torch.h>'
 layers 0 src/tape/a.cpp '#include "policy/policy.h"'
 layers 1 src/plan/a.cpp '#include <torch/torch.h>'

@@ -5,9 +5,9 @@
 #include <random>
 
 #include "plan/brute.h"
-#include "plan/plan.h"
-#include "plan/synthetic.h"
-#include "plan/workbench.h"
+#include "plan/solve/plan.h"
+#include "synthetic/graphs.h"
+#include "plan/solve/solver_context.h"
 
 namespace retrace::plan {
 namespace {

@@ -1,13 +1,13 @@
 // The exact optimum of the planner's model, by integer programming (Cbc, run as a program).
 //
-// The model is the bound's (plan/bound.h) with whole choices instead of prices: keep, encode or rebuild each value, every
+// The model is the bound's (plan/bound/bound.h) with whole choices instead of prices: keep, encode or rebuild each value, every
 // event within the budget, replays themselves taking no room. No plan is faster than its optimum; a plan that keeps what
 // the optimum keeps and fits is therefore the best there is.
 #pragma once
 
 #include <optional>
 
-#include "plan/graph.h"
+#include "plan/graph/graph.h"
 
 namespace retrace::plan {
 

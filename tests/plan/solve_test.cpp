@@ -6,10 +6,10 @@
 #include <retrace/errors.h>
 
 #include "plan/brute.h"
-#include "plan/plan.h"
-#include "plan/planner.h"
-#include "plan/synthetic.h"
-#include "plan/workbench.h"
+#include "plan/solve/plan.h"
+#include "plan/solve/planner.h"
+#include "synthetic/graphs.h"
+#include "plan/solve/solver_context.h"
 
 namespace retrace::plan {
 namespace {

@@ -7,9 +7,9 @@
 #include <functional>
 #include <limits>
 
-#include "plan/plan.h"
-#include "plan/synthetic.h"
-#include "plan/workbench.h"
+#include "plan/solve/plan.h"
+#include "synthetic/graphs.h"
+#include "plan/solve/solver_context.h"
 
 namespace retrace::plan {
 namespace {

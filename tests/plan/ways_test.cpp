@@ -6,11 +6,11 @@
 #include <set>
 
 #include "plan/brute.h"
-#include "plan/file.h"
-#include "plan/plan.h"
-#include "plan/planner.h"
-#include "plan/synthetic.h"
-#include "plan/workbench.h"
+#include "plan/file/file.h"
+#include "plan/solve/plan.h"
+#include "plan/solve/planner.h"
+#include "synthetic/graphs.h"
+#include "plan/solve/solver_context.h"
 
 namespace retrace::plan {
 namespace {
@@ -126,7 +126,7 @@ TEST(Ways, AnIncrementalRunSaysWhatAWholeOneSays) {
     Choices choices(graph.values.size());
     for (int i = 0; i < 30; ++i) {
       for (int n = 0; n < 3; ++n) choices[random() % choices.size()] = all_choices(4)[random() % 6];
-      const Outcome a = whole.run(choices, true), b = i % 4 == 0 ? near.settle(choices) : near.run_near(choices);
+      const Outcome a = whole.run(choices, true), b = i % 4 == 0 ? near.rebase(choices) : near.run_incremental(choices);
       ASSERT_EQ(a.replay_seconds, b.replay_seconds);
       ASSERT_EQ(a.event_peaks, b.event_peaks);
     }

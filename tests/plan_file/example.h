@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "plan/graph.h"
+#include "plan/graph/graph.h"
 
 namespace retrace::plan::file_test {
 
@@ -57,17 +57,17 @@ inline Graph random_graph(uint32_t seed, int ops) {
     op.name = "aten::op" + std::to_string(below(7));
     op.seconds = 1e-3 * below(1000);
     op.working_bytes = below(1 << 20);
-    const auto storages = static_cast<int>(current.size());
-    for (int i = below(4); i > 0; --i) op.args.push_back({.value = current[static_cast<size_t>(below(storages))]});
+    const auto storage_count = static_cast<int>(current.size());
+    for (int i = below(4); i > 0; --i) op.args.push_back({.value = current[static_cast<size_t>(below(storage_count))]});
     const auto made = static_cast<ValueId>(g.values.size());
     if (id > 0 && below(5) == 0) {
-      const int32_t storage = 1 + below(storages - 1);
+      const int32_t storage = 1 + below(storage_count - 1);
       op.args.push_back({.value = current[static_cast<size_t>(storage)], .becomes = made, .shape_only = below(2) == 0});
       current[static_cast<size_t>(storage)] = made;
       g.values.push_back(value(below(1 << 20), storage, id));
     } else {
       op.fresh.push_back(made);
-      g.values.push_back(value(below(1 << 20), storages, id));
+      g.values.push_back(value(below(1 << 20), storage_count, id));
       current.push_back(made);
     }
     if (!op.fresh.empty() && below(3) == 0) op.shortcut_seconds = op.seconds / 4;

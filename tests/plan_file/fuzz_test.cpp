@@ -12,7 +12,7 @@
 
 #include <retrace/errors.h>
 
-#include "plan/file.h"
+#include "plan/file/file.h"
 #include "plan_file/example.h"
 
 namespace {

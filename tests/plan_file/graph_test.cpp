@@ -6,7 +6,7 @@
 
 #include <retrace/errors.h>
 
-#include "plan/graph.h"
+#include "plan/graph/graph.h"
 #include "plan_file/example.h"
 
 namespace retrace::plan::graph_test {

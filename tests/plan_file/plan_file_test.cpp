@@ -7,7 +7,7 @@
 
 #include <retrace/errors.h>
 
-#include "plan/file.h"
+#include "plan/file/file.h"
 #include "plan_file/folder.h"
 
 namespace retrace::plan::plan_file_test {

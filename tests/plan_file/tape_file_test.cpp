@@ -11,7 +11,7 @@
 
 #include <retrace/errors.h>
 
-#include "plan/file.h"
+#include "plan/file/file.h"
 #include "plan_file/example.h"
 #include "plan_file/folder.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "plan/file.h"
+#include "plan/file/file.h"
 #include "session/chain.h"
 
 namespace retrace::test::budgets {

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "plan/plan.h"
-#include "plan/synthetic.h"
+#include "plan/solve/plan.h"
+#include "synthetic/graphs.h"
 #include "report/table.h"
 
 namespace retrace::cli {

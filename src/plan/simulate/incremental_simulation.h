@@ -1,0 +1,43 @@
+// Simulates choices that differ in little from those before, in time that depends on the difference.
+//
+// A whole run remembers some moments of backward, and when each value was first touched. Another choice for a value
+// changes nothing before that but what is live, so a run for it begins at the last moment before; and once the value is
+// no longer needed and all is as it was at one of the moments, the rest is known.
+#pragma once
+
+#include <vector>
+
+#include "plan/simulate/step_simulation.h"
+
+namespace retrace::plan {
+
+class IncrementalSimulation {
+ public:
+  explicit IncrementalSimulation(const Graph& graph);
+
+  Outcome run(const Choices& choices, const StepSimulation::Limits& limits);
+  Outcome rebase(const Choices& choices, const StepSimulation::Limits& limits);  // the same, and the next ones are near these
+
+ private:
+  Outcome run_whole(const Choices& choices, const StepSimulation::Limits& limits);
+  bool is_near(const Choices& choices);
+  SimulationState* last_untouched(const Choices& choices);
+  void change(const SimulationState& state, const Choices& choices, const StepSimulation::Limits& limits);
+  SimulationState* run_until_same(SimulationState* state, bool remember);
+  bool same_as(const SimulationState& state) const;
+  SimulationState* end() { return states_.data() + states_known_; }
+
+  StepSimulation simulation_;
+  size_t stride_ = 0;  // events between moments
+
+  // Of the choices that were settled on.
+  Choices choices_;
+  Outcome outcome_;
+  Peaks peaks_;
+  std::vector<SimulationState> states_;
+  size_t states_known_ = 0;
+
+  std::vector<ValueId> changed_;  // where the new choices differ
+};
+
+}  // namespace retrace::plan

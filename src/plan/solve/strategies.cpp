@@ -1,0 +1,141 @@
+#include <algorithm>
+
+#include "plan/solve/solver_context.h"
+
+namespace retrace::plan {
+namespace {
+
+constexpr int kReserveRounds = 2;
+constexpr int64_t kImproveWork = 300'000, kFewestRuns = 24, kMostRuns = 300;  // of values and events, in runs
+constexpr size_t kTradeable = 12000;                                          // values and events
+constexpr int64_t kTradeRuns = 200, kTradeSweeps = 4;  // for each budget, the latter of all values, in runs
+constexpr double kHopeless = 3;                        // steps
+// Of the step: not worth another strategy. In a large graph each takes seconds.
+constexpr double kGoodGap = 0.004, kGoodGapIfLarge = 0.02;
+constexpr size_t kLarge = 5000;  // values
+
+Candidate finish(SolverContext& context, Candidate start, int64_t budget_bytes) {
+  Candidate result = context.search.repair(std::move(start), budget_bytes);
+  if (result.peak_bytes > budget_bytes) return result;
+  result = context.search.fill(std::move(result), budget_bytes);
+  result = context.search.relax(std::move(result), budget_bytes);
+  return context.search.fill(std::move(result), budget_bytes);
+}
+
+}  // namespace
+
+bool close_to_bound(const SolverContext& context, const Candidate& best, int64_t budget_bytes) {
+  const double gap = context.graph.values.size() < kLarge ? kGoodGap : kGoodGapIfLarge;
+  return best.peak_bytes <= budget_bytes && best.seconds - context.bound.seconds() < gap * context.graph.seconds;
+}
+
+bool is_better(const Candidate& a, const Candidate& b, int64_t budget_bytes) {
+  const bool a_fits = a.peak_bytes <= budget_bytes, b_fits = b.peak_bytes <= budget_bytes;
+  if (a_fits != b_fits) return a_fits;
+  return a_fits ? a.seconds < b.seconds : a.peak_bytes < b.peak_bytes;
+}
+
+Choices keep_saved(const Graph& graph) {
+  Choices choices(graph.values.size());
+  for (const ValueId v : graph.handles) choices[at(v)] = Choice::keep();
+  return choices;
+}
+
+std::vector<ValueId> cut_vertices(const SolverContext& context) {
+  const Graph& graph = context.graph;
+  std::vector<OpId> last_reader(graph.values.size(), kNone);
+  for (size_t o = 0; o < graph.ops.size(); ++o) {
+    for (const Arg& arg : graph.ops[o].args) {
+      if (!arg.shape_only && graph.values[at(arg.value)].producer != kNone)
+        last_reader[at(arg.value)] = static_cast<OpId>(o);
+    }
+  }
+  std::vector<ValueId> cuts;
+  std::vector<std::vector<ValueId>> closing(graph.ops.size());
+  int64_t open_count = 0, open_sum = 0;  // the sum of the ids is the id when one is open
+  const auto open = [&](ValueId v) {
+    if (last_reader[at(v)] == kNone || graph.values[at(v)].producer == kNone) return;
+    ++open_count;
+    open_sum += v;
+    closing[at(last_reader[at(v)])].push_back(v);
+  };
+  for (size_t o = 0; o < graph.ops.size(); ++o) {
+    for (const ValueId v : closing[o]) {
+      --open_count;
+      open_sum -= v;
+    }
+    for (const ValueId v : graph.ops[o].fresh) open(v);
+    for (const Arg& arg : graph.ops[o].args) {
+      if (arg.becomes != kNone) open(arg.becomes);
+    }
+    const auto only = static_cast<ValueId>(open_sum);
+    if (open_count == 1 && context.lifetimes.keepable(only) && (cuts.empty() || cuts.back() != only)) cuts.push_back(only);
+  }
+  return cuts;
+}
+
+// Prices first as if replays took no room; then with the room they took in the last attempt set aside.
+Candidate solve_mincut(SolverContext& context, int64_t budget_bytes) {
+  Candidate best;
+  std::vector<int64_t> reserved(context.lifetimes.events());
+  Bound guide = context.bound;
+  for (int round = 0; round < kReserveRounds; ++round) {
+    const Candidate cut = context.search.simulate(guide.choices(guide.per_event()));
+    Candidate result = finish(context, cut, budget_bytes);
+    if (is_better(result, best, budget_bytes)) best = std::move(result);
+    if (close_to_bound(context, best, budget_bytes) || best.peak_bytes > budget_bytes || round + 1 == kReserveRounds) break;
+    const std::vector<int64_t> peaks = context.search.event_peaks(cut.choices), live = guide.live(cut.choices);
+    for (size_t t = 0; t < reserved.size(); ++t) reserved[t] = std::max(reserved[t] / 2, peaks[t] - live[t]);
+    guide.tighten(budget_bytes, best.seconds, 12, &reserved);
+  }
+  return best;
+}
+
+Candidate solve_every(SolverContext& context, int64_t budget_bytes, Choice others) {
+  const std::vector<ValueId> cuts = cut_vertices(context);
+  Candidate best;
+  for (size_t n = 1; n <= cuts.size() + 1; n += 1 + n / 8) {
+    Choices choices(context.graph.values.size(), others);
+    for (size_t i = n - 1; i < cuts.size(); i += n) choices[at(cuts[i])] = Choice::keep();
+    Candidate result = context.search.simulate(std::move(choices));
+    const bool hopeless = result.seconds > kHopeless * context.graph.seconds;
+    if (best.choices.empty() || is_better(result, best, budget_bytes)) best = std::move(result);
+    if (hopeless) break;  // the longer the segments, the slower
+  }
+  return best;
+}
+
+Candidate solve_greedy(SolverContext& context, int64_t budget_bytes) {
+  return context.search.repair(context.search.simulate(keep_saved(context.graph)), budget_bytes);
+}
+
+Candidate solve_best(SolverContext& context, int64_t budget_bytes) {
+  Candidate best = solve_mincut(context, budget_bytes);
+  const auto consider = [&](Candidate start) {
+    Candidate result = finish(context, std::move(start), budget_bytes);
+    if (is_better(result, best, budget_bytes)) best = std::move(result);
+  };
+  // From below: nothing is held but cut vertices. Where replays hardly fit, this finds plans that repairs do not.
+  if (!close_to_bound(context, best, budget_bytes)) consider(solve_every(context, budget_bytes, Choice::rebuild_each_time()));
+  if (!close_to_bound(context, best, budget_bytes)) consider(solve_chain(context, budget_bytes));
+  if (close_to_bound(context, best, budget_bytes) || tradeable(context.graph)) return best;
+  const auto size = static_cast<int64_t>(context.graph.values.size() + context.graph.events.size());
+  if (best.peak_bytes <= budget_bytes + budget_bytes / 50) {
+    const int64_t runs = std::clamp(kImproveWork / size, kFewestRuns, kMostRuns);
+    best = context.search.improve(std::move(best), budget_bytes, runs);
+  }
+  if (best.peak_bytes <= budget_bytes) best = context.search.fill(std::move(best), budget_bytes);
+  return best;
+}
+
+bool tradeable(const Graph& graph) { return graph.values.size() + graph.events.size() <= kTradeable; }
+
+void trade(SolverContext& context, const std::vector<int64_t>& budgets, size_t first, const Choices& start, uint32_t seed,
+           double effort) {
+  const int64_t each = std::min(kTradeRuns, kTradeSweeps * static_cast<int64_t>(context.trade.values()));
+  context.trade.explore(start, budgets, first,
+                      static_cast<int64_t>(effort * static_cast<double>(each)) * static_cast<int64_t>(budgets.size()),
+                      seed);
+}
+
+}  // namespace retrace::plan
