@@ -6,8 +6,8 @@
 
 #include "plan/brute.h"
 #include "plan/solve/plan.h"
+#include "plan/solve/strategies.h"
 #include "synthetic/graphs.h"
-#include "plan/solve/solver_context.h"
 
 namespace retrace::plan {
 namespace {

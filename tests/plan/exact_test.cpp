@@ -3,8 +3,8 @@
 
 #include "plan/exact.h"
 #include "plan/solve/plan.h"
+#include "plan/solve/strategies.h"
 #include "synthetic/graphs.h"
-#include "plan/solve/solver_context.h"
 
 namespace retrace::plan {
 namespace {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "plan/solve/plan.h"
+#include "plan/solve/strategies.h"
 #include "synthetic/graphs.h"
-#include "plan/solve/solver_context.h"
 
 namespace retrace::plan {
 namespace {

@@ -8,8 +8,8 @@
 #include "plan/brute.h"
 #include "plan/solve/plan.h"
 #include "plan/solve/planner.h"
+#include "plan/solve/strategies.h"
 #include "synthetic/graphs.h"
-#include "plan/solve/solver_context.h"
 
 namespace retrace::plan {
 namespace {
@@ -47,7 +47,7 @@ TEST(Solve, ALargerBudgetIsNeverSlower) {
     double before = 1e300;
     Planner planner(graph);
     for (int64_t budget = std::min(least, most) - 3000; budget <= most + 1000; budget += 701) {
-      const Answer answer = planner.solve(budget, "best");
+      const Answer answer = planner.solve(budget);
       if (!answer.plan) {
         EXPECT_EQ(before, 1e300) << "seed " << seed << ": a smaller budget had a plan";
         continue;
@@ -64,7 +64,7 @@ TEST(Solve, APlanDoesNotDependOnWhatWasSolvedBefore) {
   Planner planner(graph);
   for (const int percent : {70, 45, 90, 55, 45}) {
     const int64_t budget = most / 100 * percent;
-    EXPECT_EQ(planner.solve(budget, "best").plan->seconds, solve(graph, budget).plan->seconds) << percent;
+    EXPECT_EQ(planner.solve(budget).plan->seconds, solve(graph, budget).plan->seconds) << percent;
   }
 }
 
@@ -140,7 +140,7 @@ TEST(Solve, IsWithinTwoPercentOfTheBestOfAllPlansOfTinyGraphs) {
     for (const Tried& t : *all) peaks.insert(t.peak_bytes);
     for (const int64_t budget : peaks) {
       ++budgets;
-      const Answer answer = planner.solve(budget, "best");
+      const Answer answer = planner.solve(budget);
       // Below what rebuilding everything again and again takes, a plan is luck.
       if (!answer.plan && budget < answer.smallest_bytes) continue;
       ASSERT_TRUE(answer.plan.has_value()) << "seed " << seed << " budget " << budget;

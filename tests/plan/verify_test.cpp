@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "plan/solve/plan.h"
+#include "plan/solve/strategies.h"
 #include "synthetic/graphs.h"
-#include "plan/solve/solver_context.h"
 
 namespace retrace::plan {
 namespace {

@@ -9,8 +9,8 @@
 #include "plan/file/file.h"
 #include "plan/solve/plan.h"
 #include "plan/solve/planner.h"
+#include "plan/solve/strategies.h"
 #include "synthetic/graphs.h"
-#include "plan/solve/solver_context.h"
 
 namespace retrace::plan {
 namespace {

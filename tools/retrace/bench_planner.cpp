@@ -10,8 +10,8 @@
 
 #include "commands.h"
 #include "plan/solve/plan.h"
-#include "synthetic/graphs.h"
 #include "report/table.h"
+#include "synthetic/graphs.h"
 
 namespace retrace::cli {
 

@@ -8,9 +8,9 @@
 
 #include <vector>
 
-#include "plan/graph/graph.h"
 #include "plan/bound/mincut.h"
 #include "plan/bound/prices.h"
+#include "plan/graph/graph.h"
 #include "plan/graph/lifetimes.h"
 
 namespace retrace::plan {
@@ -45,8 +45,8 @@ class Bound {
   const Lifetimes& lifetimes_;
   MinCut& cut_;  // shared: a copy of a Bound has prices of its own, not a network of its own
   Prices prices_;
-  std::vector<int32_t> times_;  // events that are priced
-  std::vector<double> headroom_;    // for each of them
+  std::vector<int32_t> times_;    // events that are priced
+  std::vector<double> headroom_;  // for each of them
   std::vector<double> best_prices_;
   double best_ = 0;
 };

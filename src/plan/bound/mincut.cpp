@@ -115,7 +115,8 @@ struct MinCut::Network {
   bool runs_again(ValueId v) const { return on_source_side(op_vertex[at(graph.values[at(v)].producer)]); }
 };
 
-MinCut::MinCut(const Graph& graph, const Lifetimes& lifetimes) : network_(std::make_unique<Network>(graph, lifetimes)) {}
+MinCut::MinCut(const Graph& graph, const Lifetimes& lifetimes)
+    : network_(std::make_unique<Network>(graph, lifetimes)) {}
 MinCut::~MinCut() = default;
 
 double MinCut::solve(const std::vector<double>& keep_prices) {

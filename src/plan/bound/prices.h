@@ -20,9 +20,7 @@ class Prices {
   const std::vector<double>& keep() const { return keep_; }  // in the best way, by value
 
  private:
-  double between(int32_t begin, int32_t end) const {
-    return before_[at(end)] - before_[at(begin)];
-  }
+  double between(int32_t begin, int32_t end) const { return before_[at(end)] - before_[at(begin)]; }
 
   const Graph& graph_;
   const Lifetimes& lifetimes_;

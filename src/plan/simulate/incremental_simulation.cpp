@@ -107,7 +107,8 @@ SimulationState* IncrementalSimulation::last_untouched(const Choices& choices) {
   return &states_[last];
 }
 
-void IncrementalSimulation::change(const SimulationState& state, const Choices& choices, const StepSimulation::Limits& limits) {
+void IncrementalSimulation::change(const SimulationState& state, const Choices& choices,
+                                   const StepSimulation::Limits& limits) {
   simulation_.resume_from(state, choices, limits);
   for (const ValueId v : changed_) simulation_.change_choice(v);
 }

@@ -16,7 +16,8 @@ class IncrementalSimulation {
   explicit IncrementalSimulation(const Graph& graph);
 
   Outcome run(const Choices& choices, const StepSimulation::Limits& limits);
-  Outcome rebase(const Choices& choices, const StepSimulation::Limits& limits);  // the same, and the next ones are near these
+  Outcome rebase(const Choices& choices,
+                 const StepSimulation::Limits& limits);  // the same, and the next ones are near these
 
  private:
   Outcome run_whole(const Choices& choices, const StepSimulation::Limits& limits);

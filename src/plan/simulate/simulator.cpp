@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "plan/simulate/step_simulation.h"
 #include "plan/simulate/incremental_simulation.h"
+#include "plan/simulate/step_simulation.h"
 
 namespace retrace::plan {
 

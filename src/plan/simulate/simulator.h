@@ -15,7 +15,6 @@ struct Owners {
 struct Outcome {
   int64_t peak_bytes = 0;
   size_t peak_event = 0;  // position in graph.events
-  OpId peak_op = kNone;   // the operator that was running, in forward or replayed; none between operators
   Owners at_peak;
   double replay_seconds = 0;  // storing and loading included
   int64_t ops_replayed = 0;

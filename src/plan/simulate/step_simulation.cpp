@@ -28,9 +28,7 @@ StepSimulation::StepSimulation(const Graph& graph)
     storages_ = std::max(storages_, v.storage + 1);
   }
   for (const Op& op : graph.ops) {
-    const auto repeats = [&](ValueId v) {
-      return v != kNone && graph.values[at(v)].producer != kNone;
-    };
+    const auto repeats = [&](ValueId v) { return v != kNone && graph.values[at(v)].producer != kNone; };
     repeatable_.push_back(
         std::any_of(op.fresh.begin(), op.fresh.end(), repeats) ||
         std::any_of(op.args.begin(), op.args.end(), [&](const Arg& a) { return repeats(a.becomes); }));
@@ -125,7 +123,9 @@ double StepSimulation::excess() const {
   return limits_.price.excess(outcome.peak_bytes, static_cast<double>(excess_), graph_.events.size());
 }
 
-bool StepSimulation::too_expensive() const { return now_.replay_seconds + limits_.price.per_byte * excess() > limits_.cost; }
+bool StepSimulation::too_expensive() const {
+  return now_.replay_seconds + limits_.price.per_byte * excess() > limits_.cost;
+}
 
 Outcome StepSimulation::finish() {
   outcome.replay_seconds = now_.replay_seconds;
@@ -184,7 +184,6 @@ void StepSimulation::touch(size_t& first) {
 
 void StepSimulation::apply(const Event& event) {
   other_ = event.other_bytes;
-  running_ = kNone;
   switch (event.kind) {
     case EventKind::op:
       run_forward(event.id);
@@ -220,7 +219,6 @@ void StepSimulation::note_peak(int64_t extra) {
   if (total <= outcome.peak_bytes) return;
   outcome.peak_bytes = total;
   outcome.peak_event = now_.next_event;
-  outcome.peak_op = running_;
   outcome.at_peak = owners(extra);
   stopped_ |= total > limits_.bytes;
 }
@@ -296,10 +294,8 @@ int StepSimulation::wanted_way(ValueId id) const {
 }
 
 void StepSimulation::run_forward(OpId id) {
-  running_ = id;
   note_peak(costs_[at(id)].working_bytes);
   early_peak_ = event_peak_;
-  running_ = kNone;
   const Op& o = graph_.ops[at(id)];
   for (const ValueId v : o.fresh) begin_storage(v);
   for (const Arg& arg : o.args) {

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "plan/simulate/demand.h"
 #include "plan/graph/graph.h"
+#include "plan/simulate/demand.h"
 #include "plan/simulate/simulator.h"
 
 namespace retrace::plan {
@@ -115,7 +115,8 @@ class StepSimulation {
   demand::Work& work(Pending) { return pending_work_; }
   demand::Work& work(Reach) { return reach_work_; }
   void nobody_alive(ValueId id) {
-    if ((now_.in_backward || dropping_) && value(id).producer != kNone) stop_holding(id);  // what is evicted may need a root
+    if ((now_.in_backward || dropping_) && value(id).producer != kNone)
+      stop_holding(id);  // what is evicted may need a root
   }
   void nobody_reach(ValueId id) {
     if (now_.in_backward && value(id).producer == kNone && released(id)) stop_holding(id);
@@ -147,13 +148,9 @@ class StepSimulation {
   void list_live();
   static int32_t storage_buffer(int32_t storage) { return storage + 1; }
   int32_t storage(ValueId id) const { return graph_.values[at(id)].storage; }
-  bool released(ValueId id) const {
-    return storage(id) != kNone && released_[at(storage(id))] <= now_.next_event;
-  }
+  bool released(ValueId id) const { return storage(id) != kNone && released_[at(storage(id))] <= now_.next_event; }
   int64_t bytes(ValueId id) const { return bytes_[at(id)]; }
-  const WayCost& way_cost(ValueId id, int way) const {
-    return way_costs_[first_way_[at(id)] + at(way)];
-  }
+  const WayCost& way_cost(ValueId id, int way) const { return way_costs_[first_way_[at(id)] + at(way)]; }
   Buffer& buffer(int32_t id) { return now_.buffers[at(id)]; }
   void reference(int32_t buffer);
   void unreference(int32_t buffer);
@@ -211,7 +208,6 @@ class StepSimulation {
   demand::Work alive_work_, pending_work_, reach_work_;
   uint32_t replays_ = 0;
   int64_t other_ = 0;
-  OpId running_ = kNone;
   int64_t event_peak_ = 0, early_peak_ = 0;
   int64_t excess_ = 0;  // of all events so far
   bool stopped_ = false, listing_ = false;

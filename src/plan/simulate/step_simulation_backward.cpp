@@ -9,8 +9,7 @@ namespace retrace::plan {
 void StepSimulation::begin_backward() {
   now_.in_backward = true;
   for (const HandleId h : saved_) {
-    if (now_.consumed[at(h)] == 0)
-      change_need<Pending>(*this, graph_.handles[at(h)], 1);
+    if (now_.consumed[at(h)] == 0) change_need<Pending>(*this, graph_.handles[at(h)], 1);
   }
   saved_.clear();
 }
@@ -109,9 +108,7 @@ void StepSimulation::replay(OpId id) {
   for (const Arg& arg : o.args) {
     if (!arg.shape_only && arg.becomes == kNone) obtain(arg.value);
   }
-  running_ = id;
   note_peak(cost.working_bytes);
-  running_ = kNone;
   spend(shortcut ? cost.shortcut_seconds : cost.seconds);
   ++now_.ops_replayed;
   for (const ValueId v : graph_.ops[at(id)].fresh) store(v, new_buffer(v));

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "plan/solve/solver_context.h"
+#include "plan/solve/strategies.h"
 
 namespace retrace::plan {
 namespace {
@@ -112,7 +112,7 @@ class Chain {
 
 }  // namespace
 
-Candidate solve_chain(SolverContext& context, int64_t budget_bytes) {
+Candidate solve_chain(SolverContext& context, int64_t budget_bytes, const Candidate&) {
   if (context.lifetimes.events() == 0) return context.search.simulate(Choices(context.graph.values.size()));
   const std::vector<Segment> segments = segments_of(context, cut_vertices(context));
   const size_t turn = std::min(at(context.lifetimes.first_unpack()), context.lifetimes.events() - 1);

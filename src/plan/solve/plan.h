@@ -32,20 +32,31 @@ struct Plan {
 };
 
 // Either a plan, or the smallest budget that has one and what fills it. Infeasible is an answer, not an error.
+struct StrategyUse {
+  std::string name;
+  int64_t calls = 0;
+  double seconds = 0;
+};
+
 struct Answer {
   std::optional<Plan> plan;
   int64_t smallest_bytes = 0;  // filled if there is no plan
   Owners smallest_at_peak;
+  std::vector<StrategyUse> strategies;  // that were used
 };
 
+inline constexpr const char* kBest = "best";  // the strategy that uses several others
+
 struct SolveOptions {
-  std::string strategy = "best";  // or one alone: mincut, chain, every, greedy
+  std::string strategy = kBest;           // or one alone
+  std::vector<std::string> without = {};  // strategies that "best" is to do without
+  bool verify_strategies = false;         // whatever a strategy finds is simulated once more: for tests
 };
 
 // Names `strategy` may have, "best" first.
 const std::vector<std::string>& strategies();
 
-// `budget_bytes` is for everything that is live, start_bytes included. Throws UsageError for an unknown strategy.
+// `budget_bytes` is for everything that is live, start_bytes included. Throws UsageError for the name of no strategy.
 Answer solve(const Graph& graph, int64_t budget_bytes, const SolveOptions& options = {});
 
 // What the program does without us: everything that autograd saved is kept, and nothing else. Budgets in percent are of its
@@ -63,6 +74,9 @@ double lower_bound(const Graph& graph, int64_t budget_bytes);
 std::vector<HeldValues> held_values(const Choices& choices, const Graph& graph);
 
 PlanSummary summarize(const Plan& plan, const Graph& graph);
+
+// Throws InternalError unless whatever backward asks for is held in a way it has, or can be rebuilt.
+void verify(const Choices& choices, const Graph& graph);
 
 // Throws InternalError naming the first thing wrong: a use without a producer that is live or can be rebuilt, a peak or
 // seconds that the simulator does not confirm, a peak above the budget; UsageError if the plan is for another graph.

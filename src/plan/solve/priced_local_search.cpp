@@ -189,7 +189,7 @@ void PricedLocalSearch::ban_one() {
 }
 
 void PricedLocalSearch::explore(const Choices& start, const std::vector<int64_t>& budgets, size_t first, int64_t runs,
-                    uint32_t seed) {
+                                uint32_t seed) {
   last_run_ = search_.runs() + runs;
   random_ = seed;
   std::sort(values_.begin(), values_.end());

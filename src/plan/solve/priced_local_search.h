@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "plan/graph/graph.h"
+#include "plan/graph/lifetimes.h"
 #include "plan/solve/replay_estimate.h"
 #include "plan/solve/search.h"
-#include "plan/graph/lifetimes.h"
 
 namespace retrace::plan {
 

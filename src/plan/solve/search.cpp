@@ -12,14 +12,12 @@ constexpr int kHalvings = 5;
 constexpr int64_t kSmallShare = 500;
 constexpr size_t kLarge = 5000;                       // values
 constexpr double kTooSlow = 20, kTooSlowIfLarge = 3;  // steps
-constexpr int64_t kGaveUp = INT64_MAX / 8;
 
 }  // namespace
 
-Search::Search(const Graph& graph, const Lifetimes& lifetimes, Listener& listener)
+Search::Search(const Graph& graph, const Lifetimes& lifetimes)
     : graph_(graph),
       lifetimes_(lifetimes),
-      listener_(listener),
       simulator_(graph),
       estimate_(graph, lifetimes),
       kind_(graph.values.size(), kNone),
@@ -77,10 +75,10 @@ double Search::too_slow() const {
   return graph_.seconds * (graph_.values.size() < kLarge ? kTooSlow : kTooSlowIfLarge);
 }
 
-Outcome Search::heard(const Choices& choices, Outcome outcome) {
+Outcome Search::record(const Choices& choices, Outcome outcome) {
   ++runs_;
   if (!outcome.gave_up) {
-    listener_.found(choices, outcome);
+    if (outcome.peak_bytes <= collected_bytes_) front_.add(choices, outcome.peak_bytes, outcome.replay_seconds);
     return outcome;
   }
   outcome.peak_bytes = kGaveUp;
@@ -90,16 +88,16 @@ Outcome Search::heard(const Choices& choices, Outcome outcome) {
 
 Outcome Search::run(const Choices& choices, bool event_peaks) {
   const bool large = graph_.values.size() >= kLarge;  // there, copies of moments would take more than they save
-  return heard(choices, large ? simulator_.run(choices, event_peaks, INT64_MAX, too_slow())
-                              : simulator_.run_incremental(choices, too_slow()));
+  return record(choices, large ? simulator_.run(choices, event_peaks, INT64_MAX, too_slow())
+                               : simulator_.run_incremental(choices, too_slow()));
 }
 
 Outcome Search::run_incremental(const Choices& choices, double give_up_seconds, const Price& price) {
-  return heard(choices, simulator_.run_incremental(choices, std::min(give_up_seconds, too_slow()), price));
+  return record(choices, simulator_.run_incremental(choices, std::min(give_up_seconds, too_slow()), price));
 }
 
 Outcome Search::rebase(const Choices& choices, const Price& price) {
-  return heard(choices, simulator_.rebase(choices, too_slow(), price));
+  return record(choices, simulator_.rebase(choices, too_slow(), price));
 }
 
 Candidate Search::candidate(const Choices& choices, const Outcome& outcome) const {

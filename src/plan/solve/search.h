@@ -2,33 +2,30 @@
 // are made in batches, so that their number does not grow with the graph.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "plan/graph/graph.h"
-#include "plan/solve/replay_estimate.h"
-#include "plan/solve/headroom_tree.h"
-#include "plan/simulate/simulator.h"
 #include "plan/graph/lifetimes.h"
+#include "plan/simulate/simulator.h"
+#include "plan/solve/candidate.h"
+#include "plan/solve/headroom_tree.h"
+#include "plan/solve/replay_estimate.h"
 
 namespace retrace::plan {
 
-// Choices and what the simulator says of them.
-struct Candidate {
-  Choices choices;
-  int64_t peak_bytes = INT64_MAX;
-  double seconds = 1e300;  // of replay
-};
-
-// Who wants to hear of every candidate that was simulated to its end.
-class Listener {
- public:
-  virtual ~Listener() = default;
-  virtual void found(const Choices& choices, const Outcome& outcome) = 0;
-};
+// The peak of a candidate that was given up on.
+inline constexpr int64_t kGaveUp = INT64_MAX / 8;
 
 class Search {
  public:
-  Search(const Graph& graph, const Lifetimes& lifetimes, Listener& listener);
+  Search(const Graph& graph, const Lifetimes& lifetimes);
+
+  // Every candidate that is simulated to its end with a peak of at most `most_bytes` is offered to a front, for whoever
+  // has other budgets to fill. None until this is called.
+  void collect(int64_t most_bytes) { collected_bytes_ = most_bytes; }
+  const Front& front() const { return front_; }
+  Front take_front() { return std::exchange(front_, {}); }
 
   Candidate simulate(Choices choices);
 
@@ -70,7 +67,7 @@ class Search {
   };
 
   Outcome run(const Choices& choices, bool event_peaks);
-  Outcome heard(const Choices& choices, Outcome outcome);
+  Outcome record(const Choices& choices, Outcome outcome);
   double too_slow() const;
   Candidate candidate(const Choices& choices, const Outcome& outcome) const;
   void prune(Choices& choices);
@@ -99,7 +96,6 @@ class Search {
 
   const Graph& graph_;
   const Lifetimes& lifetimes_;
-  Listener& listener_;
   Simulator simulator_;
   ReplayEstimate estimate_;
   HeadroomTree headroom_;
@@ -108,6 +104,8 @@ class Search {
   std::vector<ValueId> small_;               // values that are kept in any case: see keep_small()
   std::vector<int32_t> readers_;             // by value: operators that look at it
   std::vector<char> fixed_;                  // by value: not to be touched now
+  Front front_;
+  int64_t collected_bytes_ = -1;
   int64_t runs_ = 0;
 };
 

@@ -21,7 +21,8 @@ std::vector<Search::Change> Search::changes(const Choices& choices, bool alike_t
   estimate_.reset(choices);
   const auto useful = [&](ValueId v, Choice to) {
     const Choice from = choices[at(v)];
-    if (from == to || fixed_[at(v)] != 0 || !estimate_.needed(v) || graph_.values[at(v)].producer == kNone) return false;
+    if (from == to || fixed_[at(v)] != 0 || !estimate_.needed(v) || graph_.values[at(v)].producer == kNone)
+      return false;
     if (to.holds()) return lifetimes_.keepable(v) && to.way() < graph_.values[at(v)].way_count();
     // Whoever is read once and never asked for is not held anyway.
     return from.holds() || lifetimes_.asked(v) || readers_[at(v)] > 1;

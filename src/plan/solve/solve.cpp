@@ -3,27 +3,39 @@
 
 #include <retrace/errors.h>
 
+#include "plan/graph/roots.h"
 #include "plan/solve/plan.h"
 #include "plan/solve/planner.h"
-#include "plan/graph/roots.h"
+#include "plan/solve/strategies.h"
 
 namespace retrace::plan {
 
+namespace {
+
+void expect_known(const std::string& name) {
+  const auto& names = strategies();
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  std::string known;
+  for (const std::string& n : names) known += (known.empty() ? "" : ", ") + n;
+  throw UsageError("[solve] no strategy is called '" + name + "', so nothing was planned. There are " + known + ".");
+}
+
+}  // namespace
+
 const std::vector<std::string>& strategies() {
-  static const std::vector<std::string> names{"best", "mincut", "chain", "every", "greedy"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all{kBest};
+    for (const Strategy& strategy : all_strategies()) all.emplace_back(strategy.name);
+    return all;
+  }();
   return names;
 }
 
 Answer solve(const Graph& graph, int64_t budget_bytes, const SolveOptions& options) {
-  const auto& names = strategies();
-  if (std::find(names.begin(), names.end(), options.strategy) == names.end()) {
-    std::string known;
-    for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
-    throw UsageError("[solve] no strategy is called '" + options.strategy + "', so nothing was planned. There are " +
-                     known + ".");
-  }
+  expect_known(options.strategy);
+  for (const std::string& name : options.without) expect_known(name);
   const auto begin = std::chrono::steady_clock::now();
-  Answer answer = Planner(graph).solve(budget_bytes, options.strategy);
+  Answer answer = Planner(graph, options).solve(budget_bytes);
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
   if (answer.plan) answer.plan->planning_seconds = taken.count();
   return answer;
@@ -35,10 +47,10 @@ Outcome plain(const Graph& graph) {
 }
 
 Outcome smallest(const Graph& graph) {
-  const auto again = [](const Graph& g) {
+  const auto each_time = [](const Graph& g) {
     return Simulator(g).run(Choices(g.values.size(), Choice::rebuild_each_time()), true);
   };
-  const Outcome outcomes[] = {again(graph), again(without(graph, idle_roots(graph))), plain(graph)};
+  const Outcome outcomes[] = {each_time(graph), each_time(without(graph, idle_roots(graph))), plain(graph)};
   return *std::min_element(std::begin(outcomes), std::end(outcomes),
                            [](const Outcome& a, const Outcome& b) { return a.peak_bytes < b.peak_bytes; });
 }

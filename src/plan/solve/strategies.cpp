@@ -1,15 +1,15 @@
 #include <algorithm>
 
-#include "plan/solve/solver_context.h"
+#include "plan/solve/strategies.h"
 
 namespace retrace::plan {
 namespace {
 
 constexpr int kReserveRounds = 2;
 constexpr int64_t kImproveWork = 300'000, kFewestRuns = 24, kMostRuns = 300;  // of values and events, in runs
-constexpr size_t kTradeable = 12000;                                          // values and events
-constexpr int64_t kTradeRuns = 200, kTradeSweeps = 4;  // for each budget, the latter of all values, in runs
-constexpr double kHopeless = 3;                        // steps
+constexpr size_t kSearchable = 12000;                                         // values and events
+constexpr int64_t kSearchRuns = 200, kSearchSweeps = 4;  // for each budget, the latter of all values, in runs
+constexpr double kHopeless = 3;                          // steps
 // Of the step: not worth another strategy. In a large graph each takes seconds.
 constexpr double kGoodGap = 0.004, kGoodGapIfLarge = 0.02;
 constexpr size_t kLarge = 5000;  // values
@@ -27,12 +27,6 @@ Candidate finish(SolverContext& context, Candidate start, int64_t budget_bytes) 
 bool close_to_bound(const SolverContext& context, const Candidate& best, int64_t budget_bytes) {
   const double gap = context.graph.values.size() < kLarge ? kGoodGap : kGoodGapIfLarge;
   return best.peak_bytes <= budget_bytes && best.seconds - context.bound.seconds() < gap * context.graph.seconds;
-}
-
-bool is_better(const Candidate& a, const Candidate& b, int64_t budget_bytes) {
-  const bool a_fits = a.peak_bytes <= budget_bytes, b_fits = b.peak_bytes <= budget_bytes;
-  if (a_fits != b_fits) return a_fits;
-  return a_fits ? a.seconds < b.seconds : a.peak_bytes < b.peak_bytes;
 }
 
 Choices keep_saved(const Graph& graph) {
@@ -69,13 +63,16 @@ std::vector<ValueId> cut_vertices(const SolverContext& context) {
       if (arg.becomes != kNone) open(arg.becomes);
     }
     const auto only = static_cast<ValueId>(open_sum);
-    if (open_count == 1 && context.lifetimes.keepable(only) && (cuts.empty() || cuts.back() != only)) cuts.push_back(only);
+    if (open_count == 1 && context.lifetimes.keepable(only) && (cuts.empty() || cuts.back() != only))
+      cuts.push_back(only);
   }
   return cuts;
 }
 
+namespace {
+
 // Prices first as if replays took no room; then with the room they took in the last attempt set aside.
-Candidate solve_mincut(SolverContext& context, int64_t budget_bytes) {
+Candidate solve_mincut(SolverContext& context, int64_t budget_bytes, const Candidate&) {
   Candidate best;
   std::vector<int64_t> reserved(context.lifetimes.events());
   Bound guide = context.bound;
@@ -83,7 +80,8 @@ Candidate solve_mincut(SolverContext& context, int64_t budget_bytes) {
     const Candidate cut = context.search.simulate(guide.choices(guide.per_event()));
     Candidate result = finish(context, cut, budget_bytes);
     if (is_better(result, best, budget_bytes)) best = std::move(result);
-    if (close_to_bound(context, best, budget_bytes) || best.peak_bytes > budget_bytes || round + 1 == kReserveRounds) break;
+    if (close_to_bound(context, best, budget_bytes) || best.peak_bytes > budget_bytes || round + 1 == kReserveRounds)
+      break;
     const std::vector<int64_t> peaks = context.search.event_peaks(cut.choices), live = guide.live(cut.choices);
     for (size_t t = 0; t < reserved.size(); ++t) reserved[t] = std::max(reserved[t] / 2, peaks[t] - live[t]);
     guide.tighten(budget_bytes, best.seconds, 12, &reserved);
@@ -91,7 +89,7 @@ Candidate solve_mincut(SolverContext& context, int64_t budget_bytes) {
   return best;
 }
 
-Candidate solve_every(SolverContext& context, int64_t budget_bytes, Choice others) {
+Candidate keep_every(SolverContext& context, int64_t budget_bytes, Choice others) {
   const std::vector<ValueId> cuts = cut_vertices(context);
   Candidate best;
   for (size_t n = 1; n <= cuts.size() + 1; n += 1 + n / 8) {
@@ -105,37 +103,60 @@ Candidate solve_every(SolverContext& context, int64_t budget_bytes, Choice other
   return best;
 }
 
-Candidate solve_greedy(SolverContext& context, int64_t budget_bytes) {
+Candidate solve_every(SolverContext& context, int64_t budget_bytes, const Candidate&) {
+  return keep_every(context, budget_bytes, Choice::rebuild());
+}
+
+// From below: nothing is held but cut vertices. Where replays hardly fit, this finds plans that repairs do not.
+Candidate solve_from_below(SolverContext& context, int64_t budget_bytes, const Candidate&) {
+  return finish(context, keep_every(context, budget_bytes, Choice::rebuild_each_time()), budget_bytes);
+}
+
+Candidate solve_from_chain(SolverContext& context, int64_t budget_bytes, const Candidate& best) {
+  return finish(context, solve_chain(context, budget_bytes, best), budget_bytes);
+}
+
+Candidate solve_greedy(SolverContext& context, int64_t budget_bytes, const Candidate&) {
   return context.search.repair(context.search.simulate(keep_saved(context.graph)), budget_bytes);
 }
 
-Candidate solve_best(SolverContext& context, int64_t budget_bytes) {
-  Candidate best = solve_mincut(context, budget_bytes);
-  const auto consider = [&](Candidate start) {
-    Candidate result = finish(context, std::move(start), budget_bytes);
-    if (is_better(result, best, budget_bytes)) best = std::move(result);
-  };
-  // From below: nothing is held but cut vertices. Where replays hardly fit, this finds plans that repairs do not.
-  if (!close_to_bound(context, best, budget_bytes)) consider(solve_every(context, budget_bytes, Choice::rebuild_each_time()));
-  if (!close_to_bound(context, best, budget_bytes)) consider(solve_chain(context, budget_bytes));
-  if (close_to_bound(context, best, budget_bytes) || tradeable(context.graph)) return best;
+// One value, or one kind of values, after another. Where the search by price is quick enough, that does better.
+Candidate improve_best(SolverContext& context, int64_t budget_bytes, const Candidate& best) {
+  if (can_search_by_price(context.graph) || best.choices.empty()) return best;
+  Candidate result = best;
   const auto size = static_cast<int64_t>(context.graph.values.size() + context.graph.events.size());
-  if (best.peak_bytes <= budget_bytes + budget_bytes / 50) {
+  if (result.fits(budget_bytes + budget_bytes / 50)) {
     const int64_t runs = std::clamp(kImproveWork / size, kFewestRuns, kMostRuns);
-    best = context.search.improve(std::move(best), budget_bytes, runs);
+    result = context.search.improve(std::move(result), budget_bytes, runs);
   }
-  if (best.peak_bytes <= budget_bytes) best = context.search.fill(std::move(best), budget_bytes);
-  return best;
+  if (result.fits(budget_bytes)) result = context.search.fill(std::move(result), budget_bytes);
+  return result;
 }
 
-bool tradeable(const Graph& graph) { return graph.values.size() + graph.events.size() <= kTradeable; }
+// For one budget alone.
+Candidate solve_priced(SolverContext& context, int64_t budget_bytes, const Candidate&) {
+  context.search.collect(budget_bytes);
+  search_by_price(context, {budget_bytes}, 0, context.bound.choices(context.bound.per_event()), 0, 1);
+  return context.search.front().best(budget_bytes);
+}
 
-void trade(SolverContext& context, const std::vector<int64_t>& budgets, size_t first, const Choices& start, uint32_t seed,
-           double effort) {
-  const int64_t each = std::min(kTradeRuns, kTradeSweeps * static_cast<int64_t>(context.trade.values()));
-  context.trade.explore(start, budgets, first,
-                      static_cast<int64_t>(effort * static_cast<double>(each)) * static_cast<int64_t>(budgets.size()),
-                      seed);
+constexpr Strategy kStrategies[] = {
+    {"mincut", solve_mincut, true},  {"from_below", solve_from_below, true}, {"from_chain", solve_from_chain, true},
+    {"improve", improve_best, true}, {kPricedSearch, solve_priced, false},   {"chain", solve_chain, false},
+    {"every", solve_every, false},   {"greedy", solve_greedy, false},
+};
+
+}  // namespace
+
+std::span<const Strategy> all_strategies() { return kStrategies; }
+
+bool can_search_by_price(const Graph& graph) { return graph.values.size() + graph.events.size() <= kSearchable; }
+
+void search_by_price(SolverContext& context, const std::vector<int64_t>& budgets, size_t first, const Choices& start,
+                     uint32_t seed, double effort) {
+  const int64_t each = std::min(kSearchRuns, kSearchSweeps * static_cast<int64_t>(context.priced_search.values()));
+  const auto runs = static_cast<int64_t>(effort * static_cast<double>(each)) * static_cast<int64_t>(budgets.size());
+  context.priced_search.explore(start, budgets, first, runs, seed);
 }
 
 }  // namespace retrace::plan

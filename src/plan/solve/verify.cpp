@@ -18,13 +18,13 @@ namespace {
 // what is kept and from roots.
 class Uses {
  public:
-  Uses(const Plan& plan, const Graph& graph) : plan_(plan), graph_(graph), keepable_(keepable(graph)) {}
+  Uses(const Choices& choices, const Graph& graph) : choices_(choices), graph_(graph), keepable_(keepable(graph)) {}
 
   void check() {
-    choices();
+    ways();
     std::vector<char> available(graph_.values.size());
     for (size_t v = 0; v < graph_.values.size(); ++v)
-      available[v] = graph_.values[v].producer == kNone || plan_.choices[v].holds();
+      available[v] = graph_.values[v].producer == kNone || choices_[v].holds();
     for (size_t o = 0; o < graph_.ops.size(); ++o) {
       const Op& op = graph_.ops[o];
       const bool can_run = std::all_of(op.args.begin(), op.args.end(),
@@ -45,9 +45,9 @@ class Uses {
   }
 
  private:
-  void choices() const {
+  void ways() const {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
-      const Choice c = plan_.choices[v];
+      const Choice c = choices_[v];
       if (!c.holds()) continue;
       if (!keepable_[v]) wrong("value " + std::to_string(v) + " is to be kept, but cannot be");
       if (c.way() >= graph_.values[v].way_count())
@@ -55,7 +55,7 @@ class Uses {
     }
   }
 
-  const Plan& plan_;
+  const Choices& choices_;
   const Graph& graph_;
   const std::vector<bool> keepable_;
 };
@@ -69,12 +69,14 @@ std::string amount(const char* what, double says, double is) {
 
 }  // namespace
 
+void verify(const Choices& choices, const Graph& graph) { Uses(choices, graph).check(); }
+
 void verify(const Plan& plan, const Graph& graph) {
   if (plan.signature != graph.signature || plan.choices.size() != graph.values.size()) {
     throw UsageError(
         "[verify] the plan is for another model, or for other shapes, so it cannot be followed. Plan for this one.");
   }
-  Uses(plan, graph).check();
+  verify(plan.choices, graph);
   const Outcome outcome = Simulator(graph).run(plan.choices);
   if (outcome.peak_bytes != plan.peak_bytes)
     wrong(amount("peak bytes", static_cast<double>(plan.peak_bytes), static_cast<double>(outcome.peak_bytes)));
