@@ -36,7 +36,12 @@ layers() {  # layers CODE FILE LINE
   echo "$3" >"$work/layers/$2"
   expect "$1" "layers.sh on $2: $3" bash "$house/layers.sh" "$work/layers"
 }
-layers 0 src/plan/a.cpp '#include "plan/graph/graph.h"'
+layers 0 src/plan/solve/a.cpp '#include "plan/graph/graph.h"'
+layers 0 src/plan/graph/a.cpp '#include "plan/graph/graph.h"'
+layers 1 src/plan/graph/a.cpp '#include "plan/solve/plan.h"'
+layers 1 src/plan/simulate/a.h '# include "plan/bound/bound.h"'
+layers 1 src/plan/bound/a.h '#include "../../plan/file/file.h"'
+layers 1 src/tape/a.cpp '#include "plan/graph.h"'
 layers 0 src/tape/a.cpp '#include <torch/torch.h>'
 layers 0 src/tape/a.cpp '#include "policy/policy.h"'
 layers 1 src/plan/a.cpp '#include <torch/torch.h>'

@@ -14,11 +14,11 @@ Graph synthetic_transformer(int layers);
 // channels.
 Graph synthetic_resnet(int blocks_per_stage);
 
-// A chain of cheap and dear operators with a skip connection every few, of about `values` values.
+// A chain of cheap and expensive operators with a skip connection every few, of about `values` values.
 Graph synthetic_chain(int values);
 
 // Small and odd: branches, results nobody saved, operators with several results, in-place chains, values saved twice,
-// encodings. For tests that compare with the exact optimum.
+// ways to be held. For tests that compare with the exact optimum.
 Graph synthetic_random(uint32_t seed, int ops);
 
 }  // namespace retrace::plan

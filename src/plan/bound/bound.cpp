@@ -20,7 +20,7 @@ void Bound::reset() {
   best_ = 0;
 }
 
-// Kept values fill up until backward begins and drain afterwards, so an event with less room than every other one that is
+// Kept values fill up until backward begins and drain afterwards, so an event with less headroom than every other one that is
 // nearer to the turn is a constraint of its own. Of those, the tightest in each stretch of the step.
 void Bound::choose_times(int64_t budget_bytes, const std::vector<int64_t>* reserved) {
   const auto events = static_cast<int32_t>(lifetimes_.events());

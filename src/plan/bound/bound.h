@@ -1,7 +1,7 @@
 // A proven lower bound on the seconds any plan spends rebuilding, and the prices that prove it.
 //
 // At every event, what is live anyway and what is kept must fit the budget. Each such constraint gets a price in seconds
-// per byte; for any prices, the least cost of a selection (one minimum cut) minus the prices' worth of the room there is
+// per byte; for any prices, the least cost of a selection (one minimum cut) minus the prices' worth of the bytes there are
 // is at most the seconds of any plan within the budget. The best prices are sought by subgradient steps at a few dozen
 // events that matter; whatever they are, the bound is valid.
 #pragma once
@@ -21,7 +21,7 @@ class Bound {
 
   // Raises the bound for this budget, until `steps` are spent or it is within `close_enough` of `target_seconds`, what
   // the best plan known takes. Starts from the prices it had. `reserved` bytes, per event, are taken off the budget:
-  // with any, the result is no bound but a better guide, since a replay needs room too.
+  // with any, the result is no bound but closer to what a plan needs, since a replay takes memory too.
   void tighten(int64_t budget_bytes, double target_seconds, int steps, const std::vector<int64_t>* reserved = nullptr);
 
   void reset();  // the prices

@@ -1,8 +1,8 @@
 // One training step as the planner sees it: operators, values, what autograd saved, and when everything happened.
 //
 // A value is one content of one storage (see src/tape/tape.h). Bytes are of two kinds: those of values that an operator
-// of the step made and that could be forgotten, which a plan moves about, and all others, which the step's timeline
-// carries along as they were measured ("other": weights, gradients, optimizer state, scratch, whatever is not on the tape).
+// of the step made and that could be forgotten, which a plan moves about, and all others, which the step's events
+// carry along as they were measured ("other": weights, gradients, optimizer state, scratch, whatever is not on the tape).
 #pragma once
 
 #include <cstdint>

@@ -26,7 +26,7 @@ IncrementalSimulation::IncrementalSimulation(const Graph& graph) : simulation_(g
   stride_ = only_backward ? std::max(kShortest, events / kStates + 1) : events + 1;
 }
 
-Outcome IncrementalSimulation::run(const Choices& choices, const StepSimulation::Limits& limits) {
+Outcome IncrementalSimulation::run(const Choices& choices, const Limits& limits) {
   if (!is_near(choices)) return run_whole(choices, limits);
   SimulationState* first = last_untouched(choices);
   simulation_.set_peaks(peaks_);
@@ -36,27 +36,27 @@ Outcome IncrementalSimulation::run(const Choices& choices, const StepSimulation:
   return simulation_.finish();
 }
 
-Outcome IncrementalSimulation::rebase(const Choices& choices, const StepSimulation::Limits& limits) {
+Outcome IncrementalSimulation::rebase(const Choices& choices, const Limits& limits) {
   if (!is_near(choices) || outcome_.gave_up) return run_whole(choices, limits);
   SimulationState* const first = last_untouched(choices);
-  for (SimulationState* m = states_.data(); m != first; ++m) {
-    change(*m, choices, limits);
-    *m = simulation_.now();
+  for (SimulationState* s = states_.data(); s != first; ++s) {
+    change(*s, choices, limits);
+    *s = simulation_.now();
   }
   simulation_.set_peaks(peaks_);
   change(*first, choices, limits);
   *first = simulation_.now();
   simulation_.recount();
-  simulation_.track_touches(StepSimulation::Touches::write);
+  simulation_.track_touches(StepSimulation::Touches::record);
   SimulationState* const same = run_until_same(first, true);
-  simulation_.track_touches(StepSimulation::Touches::none);
+  simulation_.track_touches(StepSimulation::Touches::ignore);
   if (same != end()) {
     const double seconds = simulation_.now().replay_seconds - same->replay_seconds;
     const int64_t ops = simulation_.now().ops_replayed - same->ops_replayed;
     simulation_.finish_as(*same, outcome_);
-    for (SimulationState* m = same; m != end(); ++m) {
-      m->replay_seconds += seconds;
-      m->ops_replayed += ops;
+    for (SimulationState* s = same; s != end(); ++s) {
+      s->replay_seconds += seconds;
+      s->ops_replayed += ops;
     }
   }
   choices_ = choices;
@@ -64,7 +64,7 @@ Outcome IncrementalSimulation::rebase(const Choices& choices, const StepSimulati
   return outcome_ = simulation_.finish();
 }
 
-Outcome IncrementalSimulation::run_whole(const Choices& choices, const StepSimulation::Limits& limits) {
+Outcome IncrementalSimulation::run_whole(const Choices& choices, const Limits& limits) {
   choices_ = choices;
   states_known_ = 0;
   simulation_.begin(choices_, {});
@@ -74,21 +74,21 @@ Outcome IncrementalSimulation::run_whole(const Choices& choices, const StepSimul
   simulation_.limit(limits);
   simulation_.recount();
   simulation_.clear_touches();
-  simulation_.track_touches(StepSimulation::Touches::write);
+  simulation_.track_touches(StepSimulation::Touches::record);
   const size_t events = simulation_.graph().events.size();
   for (size_t next = simulation_.now().next_event + stride_; next < events && !simulation_.stopped(); next += stride_) {
     simulation_.run_until(next);
     if (!simulation_.stopped()) states_[states_known_++] = simulation_.now();
   }
   simulation_.run_until(events);
-  simulation_.track_touches(StepSimulation::Touches::none);
+  simulation_.track_touches(StepSimulation::Touches::ignore);
   peaks_ = simulation_.peaks();
   return outcome_ = simulation_.finish();
 }
 
 bool IncrementalSimulation::is_near(const Choices& choices) {
   // What a value does in forward depends on more than its own choice where graphs die there.
-  if (states_known_ == 0 || simulation_.lets_go_in_forward()) return false;
+  if (states_known_ == 0 || simulation_.drops_in_forward()) return false;
   changed_.clear();
   for (size_t v = 0; v < choices.size(); ++v) {
     if (choices[v] != choices_[v]) changed_.push_back(static_cast<ValueId>(v));
@@ -97,23 +97,22 @@ bool IncrementalSimulation::is_near(const Choices& choices) {
 }
 
 // What a change touches at the end of forward, directly and by needs that it takes away or adds, must not have been
-// touched by anything else up to the moment.
+// touched by anything else up to the state.
 SimulationState* IncrementalSimulation::last_untouched(const Choices& choices) {
-  simulation_.track_touches(StepSimulation::Touches::read);
+  simulation_.track_touches(StepSimulation::Touches::compare);
   change(states_.front(), choices, {});
-  simulation_.track_touches(StepSimulation::Touches::none);
+  simulation_.track_touches(StepSimulation::Touches::ignore);
   size_t last = 0;
   while (last + 1 < states_known_ && states_[last + 1].next_event <= simulation_.first_touch()) ++last;
   return &states_[last];
 }
 
-void IncrementalSimulation::change(const SimulationState& state, const Choices& choices,
-                                   const StepSimulation::Limits& limits) {
+void IncrementalSimulation::change(const SimulationState& state, const Choices& choices, const Limits& limits) {
   simulation_.resume_from(state, choices, limits);
   for (const ValueId v : changed_) simulation_.change_choice(v);
 }
 
-// From `moment` on, to the first that is as it was, or to the end.
+// From `state` on, to the first that is as it was, or to the end.
 SimulationState* IncrementalSimulation::run_until_same(SimulationState* state, bool remember) {
   for (++state; state != end(); ++state) {
     simulation_.run_until(state->next_event);
@@ -142,7 +141,7 @@ bool IncrementalSimulation::same_as(const SimulationState& then) const {
   for (size_t h = 0; h < now.in_hand.size(); ++h) {
     if (!same(now, now.in_hand[h], then, then.in_hand[h])) return false;
   }
-  for (size_t s = 0; s <= simulation_.storage_count(); ++s) {
+  for (size_t s = 0; s <= simulation_.storages(); ++s) {
     if (now.buffers[s].references != then.buffers[s].references) return false;
   }
   return true;

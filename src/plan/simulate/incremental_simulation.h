@@ -1,8 +1,8 @@
-// Simulates choices that differ in little from those before, in time that depends on the difference.
+// Simulates choices that differ in little from a base, in time that depends on the difference.
 //
-// A whole run remembers some moments of backward, and when each value was first touched. Another choice for a value
-// changes nothing before that but what is live, so a run for it begins at the last moment before; and once the value is
-// no longer needed and all is as it was at one of the moments, the rest is known.
+// The run of the base saves its state at some events of backward, and when each value was first touched. Another choice for
+// a value changes nothing before that but what is live, so a run for it resumes from the last state saved before; and once
+// the value is no longer needed and all is as it was in one of the states, the rest is known.
 #pragma once
 
 #include <vector>
@@ -13,25 +13,26 @@ namespace retrace::plan {
 
 class IncrementalSimulation {
  public:
+  using Limits = StepSimulation::Limits;
+
   explicit IncrementalSimulation(const Graph& graph);
 
-  Outcome run(const Choices& choices, const StepSimulation::Limits& limits);
-  Outcome rebase(const Choices& choices,
-                 const StepSimulation::Limits& limits);  // the same, and the next ones are near these
+  Outcome run(const Choices& choices, const Limits& limits);
+  Outcome rebase(const Choices& choices, const Limits& limits);  // the same, and these are the base from now on
 
  private:
-  Outcome run_whole(const Choices& choices, const StepSimulation::Limits& limits);
+  Outcome run_whole(const Choices& choices, const Limits& limits);
   bool is_near(const Choices& choices);
   SimulationState* last_untouched(const Choices& choices);
-  void change(const SimulationState& state, const Choices& choices, const StepSimulation::Limits& limits);
+  void change(const SimulationState& state, const Choices& choices, const Limits& limits);
   SimulationState* run_until_same(SimulationState* state, bool remember);
   bool same_as(const SimulationState& state) const;
   SimulationState* end() { return states_.data() + states_known_; }
 
   StepSimulation simulation_;
-  size_t stride_ = 0;  // events between moments
+  size_t stride_ = 0;  // events between states
 
-  // Of the choices that were settled on.
+  // Of the base.
   Choices choices_;
   Outcome outcome_;
   Peaks peaks_;

@@ -24,8 +24,8 @@ struct Outcome {
   bool gave_up = false;              // the rest is what was known by then
 };
 
-// What a step costs whoever looks for a plan: seconds, and bytes above a budget at a price. The largest excess alone would
-// not tell whether one of two equal peaks is gone; the mean alone has no eye for the last one.
+// What a step costs a search for plans: seconds, and bytes above a budget at a price. The largest excess alone would not
+// tell whether one of two equal peaks is gone; the mean alone would not push down the last one.
 struct Price {
   int64_t budget_bytes = INT64_MAX;
   double per_byte = 0;  // seconds
@@ -48,14 +48,14 @@ class Simulator {
   Outcome run(const Choices& choices, bool event_peaks = false, int64_t give_up_bytes = INT64_MAX,
               double give_up_seconds = 1e300);
 
-  // The same, faster if the choices are nearly those last settled on: of the outcome the peaks, per event too, the
-  // replay's seconds and operators, and the excess are filled. Stops early once the replay is above `give_up_seconds`, or
-  // that and the bytes above the budget at their price together; settle(), only for the former. It settles by itself where
-  // the choices are far away.
+  // The same, faster if the choices differ in little from those of the last rebase(): of the outcome the peaks, per event
+  // too, the replay's seconds and operators, and the excess are filled. Stops early once the replay is above
+  // `give_up_seconds`, or that and the bytes above the budget at their price together; rebase(), only for the former.
+  // Choices that differ in much become the new base by themselves.
   Outcome run_incremental(const Choices& choices, double give_up_seconds = 1e300, const Price& price = {});
   Outcome rebase(const Choices& choices, double give_up_seconds = 1e300, const Price& price = {});
 
-  // What of the tape is live at the highest moment of one event, for whoever looks for something to change.
+  // What of the tape is live at the highest point of one event, for a search that wants to change something.
   struct Live {
     ValueId value;
     bool rebuilt;  // else held, or still in the program's hands, since forward

@@ -25,7 +25,6 @@ StepSimulation::StepSimulation(const Graph& graph)
     first_way_.push_back(way_costs_.size());
     way_costs_.push_back({bytes_.back()});
     for (const Way& w : v.ways) way_costs_.push_back({w.bytes, rounded(w.store_seconds), rounded(w.load_seconds)});
-    storages_ = std::max(storages_, v.storage + 1);
   }
   for (const Op& op : graph.ops) {
     const auto repeats = [&](ValueId v) { return v != kNone && graph.values[at(v)].producer != kNone; };
@@ -38,10 +37,10 @@ StepSimulation::StepSimulation(const Graph& graph)
   const auto unpack = [](const Event& e) { return e.kind == EventKind::unpack; };
   first_unpack_ =
       static_cast<size_t>(std::find_if(graph.events.begin(), graph.events.end(), unpack) - graph.events.begin());
-  lets_go_in_forward_ =
+  drops_in_forward_ =
       std::any_of(graph.events.begin(), graph.events.begin() + static_cast<std::ptrdiff_t>(first_unpack_),
                   [](const Event& e) { return e.kind == EventKind::drop; });
-  released_.assign(storage_count(), graph.events.size());
+  released_.assign(storage_count(graph), graph.events.size());
   peaks_.early.resize(graph.events.size());
   peaks_.late.resize(graph.events.size());
 }
@@ -53,9 +52,9 @@ void StepSimulation::begin(const Choices& choices, const Limits& limits) {
   now_.in_backward = stopped_ = false;
   now_.values = first_values_;
   now_.ops = first_ops_;
-  now_.buffers.assign(storage_count() + 1, Buffer{});
+  now_.buffers.assign(storages() + 1, Buffer{});
   now_.free_buffers.clear();
-  now_.current.assign(storage_count(), kNone);
+  now_.current.assign(storages(), kNone);
   now_.consumed.assign(graph_.handles.size(), 0);
   now_.in_hand.assign(graph_.handles.size(), 0);
   now_.live = now_.held_bytes = now_.rebuilt_bytes = 0;
@@ -142,8 +141,8 @@ void StepSimulation::change_choice(ValueId id) {
   if (v.producer == kNone || offered >= first_unpack_) return;
   const int from = v.way, to = wanted_way(id);
   if (from == to) return;
-  const bool in_backward = std::exchange(now_.in_backward, false);  // in forward nobody lets go
-  // As it is, holding it matters once the program has let go of it; in any other way, from the moment it is stored.
+  const bool in_backward = std::exchange(now_.in_backward, false);  // in forward nothing stops being held
+  // As it is, holding it matters once the program has let go of it; in any other way, from when it is stored.
   const auto since = [&](int way) { return way == kAsItIs ? released_[at(storage(id))] : offered; };
   if (from != kNone) {
     add_live_since(since(from), -way_cost(id, from).bytes);
@@ -162,9 +161,9 @@ void StepSimulation::add_live_since(size_t event, int64_t bytes) {
 
 // -- Touches --
 
-void StepSimulation::track_touches(Touches notes) {
-  touches_ = notes;
-  if (notes == Touches::read) first_touch_ = SIZE_MAX;
+void StepSimulation::track_touches(Touches touches) {
+  touches_ = touches;
+  if (touches == Touches::compare) first_touch_ = SIZE_MAX;
 }
 
 void StepSimulation::clear_touches() {
@@ -173,7 +172,7 @@ void StepSimulation::clear_touches() {
 }
 
 void StepSimulation::touch(size_t& first) {
-  if (touches_ == Touches::write) {
+  if (touches_ == Touches::record) {
     first = std::min(first, now_.next_event);
   } else {
     first_touch_ = std::min(first_touch_, first);

@@ -1,6 +1,6 @@
 // One step, event by event, by the runtime's own rules: the inside of the simulator.
 //
-// Mirrors, rule by rule, src/tape/tape.cpp (who is held, when it is let go of) and src/replay/replay.cpp (what is run
+// Mirrors, rule by rule, src/tape/tape.cpp (who is held, and until when) and src/replay/replay.cpp (what is run
 // again, when a rebuilt value is freed). A change there belongs here too; tests/session/predict_test.cpp compares the two.
 #pragma once
 
@@ -74,41 +74,41 @@ class StepSimulation {
   void begin_backward();
   Outcome finish();
 
-  // Goes on from a moment of a whole run, which follow_anew() may change; sum_up() counts what was before it.
+  // Resumes from a state of a whole run, which change_choice() may change; recount() counts what was before it.
   void resume_from(const SimulationState& state, const Choices& choices, const Limits& limits);
   void set_peaks(const Peaks& peaks) { peaks_ = peaks; }
   void recount();
   void finish_as(const SimulationState& state, const Outcome& whole);  // as that run did from then on
 
-  // As if forward had followed the choice for a value as it is now. At any moment before somebody touches the value.
+  // As if forward had followed the choice for a value as it is now. At any time before somebody touches the value.
   void change_choice(ValueId id);
-  bool lets_go_in_forward() const { return lets_go_in_forward_; }  // of what a graph that died there had saved
+  bool drops_in_forward() const { return drops_in_forward_; }  // what a graph that died there had saved
 
   const Graph& graph() const { return graph_; }
   const SimulationState& now() const { return now_; }
   bool stopped() const { return stopped_; }
   size_t first_unpack() const { return first_unpack_; }  // an event: where forward has ended
   const Peaks& peaks() const { return peaks_; }
-  size_t storage_count() const { return static_cast<size_t>(storages_); }
+  size_t storages() const { return released_.size(); }
   std::vector<Simulator::Live> live_at_next_peak();  // in the next event, which happens
 
   Outcome outcome;
   bool wants_event_peaks = false;  // and peaks()
 
-  // Who touches what: the first event in which a value or an operator was looked at, or the first of those so noted
-  // that is looked at now.
-  enum class Touches : uint8_t { none, write, read };
-  void track_touches(Touches notes);
+  // Who touches what: the first event in which a value or an operator was looked at, or the earliest such event of
+  // what is looked at now.
+  enum class Touches : uint8_t { ignore, record, compare };
+  void track_touches(Touches touches);
   void clear_touches();
   size_t first_touch() const { return first_touch_; }
 
   // For demand.h.
   SimValue& value(ValueId id) {
-    if (touches_ != Touches::none) touch(touched_values_[at(id)]);
+    if (touches_ != Touches::ignore) touch(touched_values_[at(id)]);
     return now_.values[at(id)];
   }
   SimOp& op(OpId id) {
-    if (touches_ != Touches::none) touch(touched_ops_[at(id)]);
+    if (touches_ != Touches::ignore) touch(touched_ops_[at(id)]);
     return now_.ops[at(id)];
   }
   demand::Work& work(Alive) { return alive_work_; }
@@ -169,21 +169,21 @@ class StepSimulation {
   void unpack(HandleId handle);
   void drop(HandleId handle);
   int32_t content(ValueId id);
-  bool at_hand(ValueId id);
+  bool is_available(ValueId id);
   int32_t obtain(ValueId id);
   int32_t materialize(ValueId target);
   void collect_ops(ValueId target);
   void replay(OpId id);
   bool may_take_shortcut(OpId id);
   int32_t scratch_for(const SimOp& o, size_t argument);
-  void store(ValueId id, int32_t buffer);
-  void release(ValueId id);
+  void take_rebuilt(ValueId id, int32_t buffer);
+  void free_if_unused(ValueId id);
   void free_rebuilt(ValueId id);
 
   const Graph& graph_;
   const std::vector<bool> keepable_;
   std::vector<char> repeatable_;  // by op: makes something that can be made again
-  bool lets_go_in_forward_ = false;
+  bool drops_in_forward_ = false;
   bool dropping_ = false;  // a saved tensor
   std::vector<SimValue> first_values_;
   std::vector<SimOp> first_ops_;
@@ -191,7 +191,6 @@ class StepSimulation {
   std::vector<WayCost> way_costs_;  // of all values, one after another
   std::vector<size_t> first_way_;   // by value, into way_costs_
   std::vector<int64_t> bytes_;      // by value; 0 for what came from outside
-  int32_t storages_ = 0;
   size_t first_unpack_ = 0;
   std::vector<size_t> offered_;   // by value: the event in which forward first asks whether to hold it; none: the end
   std::vector<size_t> released_;  // by storage: the event of it; none yet: the end
@@ -213,7 +212,7 @@ class StepSimulation {
   bool stopped_ = false, listing_ = false;
   std::vector<Simulator::Live> seen_;
 
-  Touches touches_ = Touches::none;
+  Touches touches_ = Touches::ignore;
   std::vector<size_t> touched_values_, touched_ops_;
   size_t first_touch_ = 0;
 };

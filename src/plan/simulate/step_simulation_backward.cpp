@@ -24,7 +24,7 @@ void StepSimulation::unpack(HandleId handle) {
     now_.in_hand[h] = its;
   }
   --value(id).uses;
-  release(id);
+  free_if_unused(id);
   if (now_.consumed[h] != 0) return;
   now_.consumed[h] = 1;
   change_need<Pending>(*this, id, -1);
@@ -53,7 +53,7 @@ int32_t StepSimulation::content(ValueId id) {
   return buffer(storage_buffer(its)).references > 0 ? storage_buffer(its) : 0;
 }
 
-bool StepSimulation::at_hand(ValueId id) {
+bool StepSimulation::is_available(ValueId id) {
   const SimValue& v = value(id);
   return v.producer == kNone || v.way > kAsItIs || content(id) != 0;
 }
@@ -72,7 +72,7 @@ int32_t StepSimulation::obtain(ValueId id) {
 // Leaves one use of the target, so that it is still there when its buffer is referred to.
 int32_t StepSimulation::materialize(ValueId target) {
   ++value(target).uses;
-  if (at_hand(target)) return obtain(target);
+  if (is_available(target)) return obtain(target);
   collect_ops(target);
   for (const OpId id : order_) replay(id);
   return content(target);
@@ -91,7 +91,7 @@ void StepSimulation::collect_ops(ValueId target) {
     for (const Arg& arg : op(producer).args) {
       if (arg.shape_only) continue;
       ++value(arg.value).uses;
-      if (!at_hand(arg.value)) stack_.push_back(arg.value);
+      if (!is_available(arg.value)) stack_.push_back(arg.value);
     }
   }
   std::sort(order_.begin(), order_.end());
@@ -111,16 +111,16 @@ void StepSimulation::replay(OpId id) {
   note_peak(cost.working_bytes);
   spend(shortcut ? cost.shortcut_seconds : cost.seconds);
   ++now_.ops_replayed;
-  for (const ValueId v : graph_.ops[at(id)].fresh) store(v, new_buffer(v));
+  for (const ValueId v : graph_.ops[at(id)].fresh) take_rebuilt(v, new_buffer(v));
   for (size_t i = 0; i < o.args.size(); ++i) {
     const auto before = scratch_.begin() + static_cast<std::ptrdiff_t>(i);
     if (scratch_[i] != 0 && std::find(scratch_.begin(), before, scratch_[i]) == before)
-      store(o.args[i].becomes, scratch_[i]);
+      take_rebuilt(o.args[i].becomes, scratch_[i]);
   }
   for (const Arg& arg : o.args) {
     if (arg.shape_only) continue;
     --value(arg.value).uses;
-    release(arg.value);
+    free_if_unused(arg.value);
   }
 }
 
@@ -159,7 +159,7 @@ int32_t StepSimulation::scratch_for(const SimOp& o, size_t argument) {
 }
 
 // Takes over one reference to the buffer.
-void StepSimulation::store(ValueId id, int32_t content) {
+void StepSimulation::take_rebuilt(ValueId id, int32_t content) {
   SimValue& v = value(id);
   const bool wanted = v.rebuilt == 0 && !is_held(v) && (v.uses > 0 || v.pending > 0);
   if (!wanted) {
@@ -169,10 +169,10 @@ void StepSimulation::store(ValueId id, int32_t content) {
   becomes_source<Pending>(*this, id);
   v.rebuilt = content;
   buffer(content).value = id;
-  if (v.uses == 0) release(id);
+  if (v.uses == 0) free_if_unused(id);
 }
 
-void StepSimulation::release(ValueId id) {
+void StepSimulation::free_if_unused(ValueId id) {
   const SimValue& v = value(id);
   const bool each_time = (*choices_)[at(id)] == Choice::rebuild_each_time();
   if (v.uses > 0 || v.rebuilt == 0 || (v.pending > 0 && !each_time)) return;

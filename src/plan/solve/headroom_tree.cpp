@@ -4,13 +4,13 @@
 
 namespace retrace::plan {
 
-void HeadroomTree::reset(const std::vector<int64_t>& room) {
+void HeadroomTree::reset(const std::vector<int64_t>& headroom) {
   size_ = 1;
-  while (static_cast<size_t>(size_) < room.size()) size_ *= 2;
+  while (static_cast<size_t>(size_) < headroom.size()) size_ *= 2;
   const auto size = static_cast<size_t>(size_);
   least_.assign(2 * size, INT64_MAX / 4);
   added_.assign(2 * size, 0);
-  std::copy(room.begin(), room.end(), least_.begin() + size_);
+  std::copy(headroom.begin(), headroom.end(), least_.begin() + size_);
   for (size_t i = size - 1; i > 0; --i) least_[i] = std::min(least_[2 * i], least_[2 * i + 1]);
 }
 

@@ -1,4 +1,4 @@
-// How much room is left at every event, with ranges lowered and asked for in logarithmic time.
+// How many bytes are left at every event, with ranges lowered and asked for in logarithmic time.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@ namespace retrace::plan {
 
 class HeadroomTree {
  public:
-  // `room` per event; may be negative where the budget is broken.
-  void reset(const std::vector<int64_t>& room);
+  // `headroom` per event; may be negative where the budget is broken.
+  void reset(const std::vector<int64_t>& headroom);
 
   int64_t least(int32_t begin, int32_t end) const { return least(1, 0, size_, begin, end); }
   int64_t least() const { return least_[1]; }

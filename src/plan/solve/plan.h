@@ -31,13 +31,13 @@ struct Plan {
   double gap() const { return seconds > 0 ? (seconds - bound_seconds) / seconds : 0; }
 };
 
-// Either a plan, or the smallest budget that has one and what fills it. Infeasible is an answer, not an error.
 struct StrategyUse {
   std::string name;
   int64_t calls = 0;
   double seconds = 0;
 };
 
+// Either a plan, or the smallest budget that has one and what fills it. Infeasible is an answer, not an error.
 struct Answer {
   std::optional<Plan> plan;
   int64_t smallest_bytes = 0;  // filled if there is no plan

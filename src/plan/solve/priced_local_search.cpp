@@ -75,7 +75,7 @@ bool PricedLocalSearch::worth_trying(ValueId v, Choice to) const {
   if (to.holds() && (!lifetimes_.keepable(v) || banned_[at(v)] > sweeps_)) return false;
   // Whoever is read once and never asked for is not held anyway.
   if (!from.holds() && !to.holds() && !lifetimes_.asked(v) && readers_[at(v)] < 2) return false;
-  // Slower and in less room: only where room is short.
+  // Slower and in fewer bytes: only where bytes are short.
   const bool slower = to == Choice::rebuild_each_time() || (from.holds() && !to.holds()) ||
                       (from.holds() && value.seconds_in(to.way()) >= value.seconds_in(from.way()));
   return !slower || over_during(v);
@@ -144,7 +144,7 @@ void PricedLocalSearch::try_siblings(ValueId v, Offer& best) {
 
 bool PricedLocalSearch::improve(ValueId v) {
   if (!estimate_.needed(v)) {
-    if (now_[at(v)].holds()) now_[at(v)] = Choice::rebuild();  // it would only lie about
+    if (now_[at(v)].holds()) now_[at(v)] = Choice::rebuild();  // it only takes memory
     return false;
   }
   Offer best{{}, cost(outcome_) * (1 - 1e-9)};
@@ -171,7 +171,7 @@ bool PricedLocalSearch::sweep() {
   return changed;
 }
 
-// No single change helps at any price: something that is kept at the peak has to make way for something else. The
+// No single change helps at any price: something that is kept at the peak has to be replaced by something else. The
 // largest of it that was not banned lately may not be kept for a while.
 void PricedLocalSearch::ban_one() {
   ValueId worst = kNone;

@@ -1,10 +1,10 @@
-// Trades time for room, value by value.
+// Trades seconds for bytes, value by value.
 //
 // Every byte above a budget has a price. While it is low, plans are fast and do not fit; as it rises they give up what
-// costs least time. The simulator judges every change, so replays that need much room at once count as they are. When a
+// costs least time. The simulator judges every change, so replays that need many bytes at once count as they are. When a
 // plan fits, the next smaller budget is the aim, and after the smallest one the largest again at a low price: what was
-// given up too readily comes back, and the next way down is another. Whoever listens to the search hears of all plans on
-// the way. A heuristic: for graphs of up to some thousand values, where a simulator run takes microseconds.
+// given up too early comes back, and the next way down is another. All plans on the way are in the search's front. A
+// heuristic: for graphs of up to some thousand values, where a simulator run takes microseconds.
 #pragma once
 
 #include <utility>

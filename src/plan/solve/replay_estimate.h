@@ -1,5 +1,5 @@
 // What would be run again under a set of choices, counting every operator once; and by how much that changes when one
-// value becomes a source or ceases to be one. An estimate for whoever looks for a move: the simulator judges it.
+// value becomes a source or ceases to be one. An estimate for a search that looks for a move: the simulator judges it.
 #pragma once
 
 #include <vector>

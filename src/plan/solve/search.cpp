@@ -87,7 +87,7 @@ Outcome Search::record(const Choices& choices, Outcome outcome) {
 }
 
 Outcome Search::run(const Choices& choices, bool event_peaks) {
-  const bool large = graph_.values.size() >= kLarge;  // there, copies of moments would take more than they save
+  const bool large = graph_.values.size() >= kLarge;  // there, copies of states would take more than they save
   return record(choices, large ? simulator_.run(choices, event_peaks, INT64_MAX, too_slow())
                                : simulator_.run_incremental(choices, too_slow()));
 }
@@ -111,7 +111,7 @@ Candidate Search::simulate(Choices choices) {
   return candidate(choices, outcome);
 }
 
-// A value that is kept and not needed would only lie about.
+// A value that is kept and not needed only takes memory.
 void Search::prune(Choices& choices) {
   for (size_t v = 0; v < choices.size(); ++v) {
     choices[v] = possible(choices[v], graph_.values[v], lifetimes_.keepable(static_cast<ValueId>(v)));
@@ -213,9 +213,9 @@ Candidate Search::fill(Candidate best, int64_t budget_bytes, int rounds) {
   std::vector<char> refused(best.choices.size());
   Outcome outcome = run(best.choices, true);
   for (int round = 0; round < rounds; ++round) {
-    std::vector<int64_t> room;
-    for (const int64_t peak : outcome.event_peaks) room.push_back(budget_bytes - peak);
-    headroom_.reset(room);
+    std::vector<int64_t> headroom;
+    for (const int64_t peak : outcome.event_peaks) headroom.push_back(budget_bytes - peak);
+    headroom_.reset(headroom);
     estimate_.reset(best.choices);
     Choices choices = best.choices;
     std::vector<Move> batch = choose_batch(choices, refused);

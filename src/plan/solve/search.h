@@ -21,8 +21,8 @@ class Search {
  public:
   Search(const Graph& graph, const Lifetimes& lifetimes);
 
-  // Every candidate that is simulated to its end with a peak of at most `most_bytes` is offered to a front, for whoever
-  // has other budgets to fill. None until this is called.
+  // Every candidate that is simulated to its end with a peak of at most `most_bytes` is offered to a front, since
+  // it may suit another budget. None until this is called.
   void collect(int64_t most_bytes) { collected_bytes_ = most_bytes; }
   const Front& front() const { return front_; }
   Front take_front() { return std::exchange(front_, {}); }
@@ -43,10 +43,10 @@ class Search {
   // effort: look at the peak.
   Candidate repair(Candidate start, int64_t budget_bytes);
 
-  // Keeps what saves most for its bytes while there is room.
+  // Keeps what saves most for its bytes while there are bytes.
   Candidate fill(Candidate start, int64_t budget_bytes, int rounds = 10);
 
-  // Tries again what repair() gave up too readily: values rebuilt again and again that there is room to hold.
+  // Tries again what repair() gave up too early: values rebuilt each time that there are bytes to hold.
   Candidate relax(Candidate start, int64_t budget_bytes);
 
   // Changes one value, or all that are alike, and lets repair and fill answer to it; keeps what turns out better. Up to

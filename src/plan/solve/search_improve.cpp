@@ -66,7 +66,7 @@ bool Search::try_change(const Change& change, Candidate& best, int64_t budget_by
     outcome = run(choices, true);
   }
   Candidate result = candidate(choices, outcome);
-  // It fits, perhaps with room to spare: what could come in?
+  // It fits, perhaps with bytes to spare: what could come in?
   if (outcome.peak_bytes <= budget_bytes && !improves(outcome, best, budget_bytes) &&
       outcome.replay_seconds < best.seconds + kWorthFilling * graph_.seconds) {
     result = fill(std::move(result), budget_bytes, 2);

@@ -31,9 +31,9 @@ double shortage(const Outcome& outcome, int64_t budget_bytes) {
 // Drops kept values, or holds them in another way, by what that costs for what it frees, until nothing that is kept lives where bytes
 // are short. Returns whether anything was changed.
 bool Search::drop_round(Choices& choices, int64_t budget_bytes, const Outcome& outcome) {
-  std::vector<int64_t> room;
-  for (const int64_t peak : outcome.event_peaks) room.push_back(budget_bytes - peak);
-  headroom_.reset(room);
+  std::vector<int64_t> headroom;
+  for (const int64_t peak : outcome.event_peaks) headroom.push_back(budget_bytes - peak);
+  headroom_.reset(headroom);
   estimate_.reset(choices);
   const auto cheapest = [&](ValueId v) {
     const Choice from = choices[at(v)];

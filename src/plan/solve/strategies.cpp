@@ -71,7 +71,7 @@ std::vector<ValueId> cut_vertices(const SolverContext& context) {
 
 namespace {
 
-// Prices first as if replays took no room; then with the room they took in the last attempt set aside.
+// Prices first as if replays took no memory; then with the bytes they took in the last attempt set aside.
 Candidate solve_mincut(SolverContext& context, int64_t budget_bytes, const Candidate&) {
   Candidate best;
   std::vector<int64_t> reserved(context.lifetimes.events());
