@@ -51,6 +51,15 @@ layers 1 src/policy/a.h '#include "../session/session.h"'
 layers 1 src/plan/a.cpp '#include <retrace/session.h>'
 layers 1 include/retrace/policy.h '#include <ATen/ATen.h>'
 
+cycles() {  # cycles CODE LINE_OF_A LINE_OF_B
+  mkdir -p "$work/cycles/src/plan"
+  echo "$2" >"$work/cycles/src/plan/a.h"
+  echo "$3" >"$work/cycles/src/plan/b.h"
+  expect "$1" "cycles.sh on: $2 $3" bash "$house/cycles.sh" "$work/cycles"
+}
+cycles 0 '#include "plan/b.h"' '#include <vector>'
+cycles 1 '#include "plan/b.h"' '# include "plan/a.h"  // for A'
+
 headers() {  # headers CODE TEXT
   mkdir -p "$work/headers/retrace"
   echo "$2" >"$work/headers/retrace/a.h"

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "near_names.h"
 #include "plan/solve/plan.h"
 #include "report/table.h"
 #include "synthetic/graphs.h"
