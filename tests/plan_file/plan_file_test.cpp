@@ -80,6 +80,15 @@ TEST(PlanFile, CanBeReadByPeople) {
   EXPECT_NE(text.find("\"keep rebuild rebuild_each_time way1\""), std::string::npos) << text;
 }
 
+TEST(PlanFile, TheExampleInTheDocsIsTrue) {
+  std::ifstream page(RETRACE_SOURCE_DIR "/docs/plan-format.md");
+  std::string text, line;
+  while (std::getline(page, line) && line != "```json") {
+  }
+  while (std::getline(page, line) && line != "```") text += line + "\n";
+  EXPECT_EQ(to_json(from_json(text, "docs")), text);
+}
+
 TEST(PlanFile, TimesThatAreNotFiniteAreNotSaved) {
   Plan p = example(3);
   p.bound_seconds = std::numeric_limits<double>::quiet_NaN();

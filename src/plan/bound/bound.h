@@ -28,7 +28,6 @@ class Bound {
 
   double seconds() const { return best_; }                               // the bound
   const std::vector<double>& per_event() const { return best_prices_; }  // that prove it
-  Prices& prices() { return prices_; }
 
   // What is cheapest at given prices.
   Choices choices(const std::vector<double>& per_event);

@@ -17,7 +17,6 @@ class ReplayEstimate {
 
   bool needed(ValueId v) const { return value_need_[at(v)] > 0; }
   bool source(ValueId v) const { return source_[at(v)] != 0; }
-  double seconds() const { return seconds_; }  // of all that is run again
 
   void add_source(ValueId v);     // it is kept from now on
   void remove_source(ValueId v);  // it is no longer

@@ -122,8 +122,9 @@ Candidate solve_greedy(SolverContext& context, int64_t budget_bytes, const Candi
 
 // One value, or one kind of values, after another. Where the search by price is quick enough, that does better.
 Candidate improve_best(SolverContext& context, int64_t budget_bytes, const Candidate& best) {
-  if (can_search_by_price(context.graph) || best.choices.empty()) return best;
-  Candidate result = best;
+  const bool alone = best.choices.empty();
+  if (!alone && can_search_by_price(context.graph)) return best;
+  Candidate result = alone ? solve_greedy(context, budget_bytes, best) : best;
   const auto size = static_cast<int64_t>(context.graph.values.size() + context.graph.events.size());
   if (result.fits(budget_bytes + budget_bytes / 50)) {
     const int64_t runs = std::clamp(kImproveWork / size, kFewestRuns, kMostRuns);
