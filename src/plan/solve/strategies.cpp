@@ -11,7 +11,7 @@ constexpr size_t kSearchable = 12000;                                         //
 constexpr int64_t kSearchRuns = 200, kSearchSweeps = 4;  // for each budget, the latter of all values, in runs
 constexpr double kHopeless = 3;                          // steps
 // Of the step: not worth another strategy. In a large graph each takes seconds.
-constexpr double kGoodGap = 0.004, kGoodGapIfLarge = 0.02;
+constexpr double kCloseGap = 0.004, kCloseGapIfLarge = 0.02;
 constexpr size_t kLarge = 5000;  // values
 
 Candidate finish(SolverContext& context, Candidate start, int64_t budget_bytes) {
@@ -25,7 +25,7 @@ Candidate finish(SolverContext& context, Candidate start, int64_t budget_bytes) 
 }  // namespace
 
 bool close_to_bound(const SolverContext& context, const Candidate& best, int64_t budget_bytes) {
-  const double gap = context.graph.values.size() < kLarge ? kGoodGap : kGoodGapIfLarge;
+  const double gap = context.graph.values.size() < kLarge ? kCloseGap : kCloseGapIfLarge;
   return best.peak_bytes <= budget_bytes && best.seconds - context.bound.seconds() < gap * context.graph.seconds;
 }
 
