@@ -91,6 +91,7 @@ Tape::Evictable Tape::any_evictable() {
 }
 
 int64_t Tape::evict(ValueId id) {
+  if (id == kNone) return 0;
   Value& v = value(id);
   const int64_t bytes = evictable_bytes(id);
   if (bytes == 0 || !seconds_to_rebuild(id)) return 0;

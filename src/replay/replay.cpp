@@ -59,10 +59,9 @@ c10::Storage Replay::materialize(ValueId target) {
   const Pause pause;
   const at::NoGradGuard no_grad;
   const memory::OwnerScope owner(memory::Owner::rebuilt);
-  if (!tape_.run) return attempt(target);
   do {
     try {
-      const Run::Strict strict(*tape_.run);
+      const Tape::Strict strict(tape_);
       return attempt(target);
     } catch (const OutOfRoom&) {
     }
@@ -395,6 +394,7 @@ at::Tensor Tape::unpack(Handle& handle) {
   if (timeline && handle.timeline_id() >= 0) timeline->unpack_begins(*this, handle.timeline_id());
   c10::Storage storage = Replay(*this).materialize(id);
   if (timeline) timeline->unpack_ended();
+  if (!run) value(id).given.emplace(storage.getWeakStorageImpl());
   used(id);
   at::Tensor tensor = handle.geometry().over(storage);
   verify(handle, storage, tensor);

@@ -37,46 +37,13 @@ std::string described(const InfeasibleBudget::Needs& needs) {
 
 }  // namespace
 
-Budgeting::Peak Budgeting::peak_of(const plan::Graph& graph, const plan::Outcome& outcome) const {
-  Peak peak;
-  peak.start_bytes = start_bytes_;
-  peak.start_gradient_bytes = start_gradient_bytes_;
-  peak.bytes = outcome.peak_bytes;
-  std::vector<char> released(graph.values.size());
-  for (const plan::Event& event : graph.events) {
-    if (event.kind == plan::EventKind::release) released[static_cast<size_t>(event.id)] = 1;
-  }
-  int64_t made = 0;
-  for (size_t e = 0; e < outcome.event_peaks.size(); ++e) {
-    const plan::Event& event = graph.events[e];
-    if (event.kind == plan::EventKind::op) {
-      for (const plan::ValueId v : graph.ops[static_cast<size_t>(event.id)].fresh) {
-        if (released[static_cast<size_t>(v)] == 0) made += graph.values[static_cast<size_t>(v)].bytes;
-      }
-    }
-    const int64_t rest = outcome.event_peaks[e] - made;
-    peak.without_made = std::max(peak.without_made, rest);
-    peak.without_gradients = std::max(peak.without_gradients, rest - event.gradient_bytes);
-  }
-  return peak;
-}
-
-int64_t Budgeting::Peak::starting_with(int64_t more_bytes, int64_t gradient_bytes) const {
-  const int64_t more = more_bytes - start_bytes;
-  if (more < 0) return bytes + more;
-  int64_t peak = std::max(bytes, without_made + more);
-  // Gradients that were not there: nobody knows yet when the program lets go of them, or whether.
-  if (gradient_bytes > start_gradient_bytes) peak = std::max(peak, without_gradients + more + gradient_bytes);
-  return peak;
-}
-
 // In percent: of the peak that the plain program would have in such a step with what is live now. Of a step that is not
 // known yet: of the largest.
 int64_t Budgeting::budget_bytes(const Known* known) const {
   if (budget_.bytes()) return std::max(*budget_.bytes(), smallest_bytes_);
-  int64_t plain = other_plain_ ? other_plain_->starting_with(start_bytes_, start_gradient_bytes_) : 0;
+  int64_t plain = other_plain_ ? other_plain_->starting_with(start_) : 0;
   for (const Known& k : known_) {
-    if (!known || known == &k) plain = std::max(plain, k.plain.starting_with(start_bytes_, start_gradient_bytes_));
+    if (!known || known == &k) plain = std::max(plain, k.plain.starting_with(start_));
   }
   if (plain == 0) return kNoBudget;  // the first step shows what 100 % is
   return std::max(static_cast<int64_t>(std::floor(*budget_.fraction() * static_cast<double>(plain))), smallest_bytes_);
@@ -84,11 +51,9 @@ int64_t Budgeting::budget_bytes(const Known* known) const {
 
 std::shared_ptr<Run> Budgeting::begin_step(const std::shared_ptr<Timeline>& timeline) {
   const std::lock_guard lock(mutex_);
-  const memory::Bytes live = memory::live();
-  start_gradient_bytes_ = live[memory::Owner::gradients];
-  start_bytes_ = live.total() - start_gradient_bytes_;
+  start_ = StepStart::now();
   if (const auto refusal = std::exchange(refusal_, std::nullopt))
-    refuse(*refusal, refusal->smallest.starting_with(start_bytes_, start_gradient_bytes_));
+    refuse(*refusal, refusal->smallest.starting_with(start_));
   ++steps_;
   return std::make_shared<Run>(
       budget_.allows_bfloat16(), known_.empty() ? no_guide() : guide_for(known_[latest_]),
@@ -113,7 +78,7 @@ Budgeting::Shortage Budgeting::shortage_of(const plan::Graph& graph, const Run& 
   needs.weight_bytes = smallest.at_peak.weights;
   needs.gradient_bytes = smallest.at_peak.gradients;
   const int64_t rest = std::max<int64_t>(smallest.peak_bytes - needs.weight_bytes - needs.gradient_bytes, 0);
-  needs.before_bytes = std::clamp<int64_t>(start_bytes_ - needs.weight_bytes, 0, rest);
+  needs.before_bytes = std::clamp<int64_t>(start_.bytes - needs.weight_bytes, 0, rest);
   needs.step_bytes = rest - needs.before_bytes;
   return shortage;
 }
@@ -141,7 +106,7 @@ void Budgeting::prefer_online(const Known& known, plan::Plan& plan) const {
 void Budgeting::expect_online(const Known& known, plan::Plan& plan) const {
   const double bound = plan.bound_seconds - (plan.seconds - plan.replay_seconds);
   plan.strategy = kOnline;
-  plan.peak_bytes = std::min(budget_bytes(&known), known.online->peak_bytes + start_bytes_ - known.online->start_bytes);
+  plan.peak_bytes = std::min(budget_bytes(&known), known.online->peak_bytes + start_.bytes - known.online->start_bytes);
   plan.replay_seconds = known.online->replay_seconds;
   plan.seconds = known.graph.seconds + plan.replay_seconds;
   plan.bound_seconds = known.graph.seconds + std::min(bound, plan.replay_seconds);
@@ -186,8 +151,8 @@ Guide Budgeting::no_guide() const {
 
 // A plan for a known step that starts from what is live now; made if there is none that fits.
 Guide Budgeting::guide_for(Known& known) {
-  const int64_t shift = start_bytes_ - known.start_bytes;
-  const bool fits = known.plan && !known.stale && start_bytes_ <= known.planned_start_bytes;
+  const int64_t shift = start_.bytes - known.start_bytes;
+  const bool fits = known.plan && !known.stale && start_.bytes <= known.planned_start_bytes;
   Guide guide;
   guide.budget_bytes = budget_bytes(&known);
   if (!fits) {
@@ -198,7 +163,7 @@ Guide Budgeting::guide_for(Known& known) {
     plan->at_peak.other += shift;
     prefer_online(known, *plan);
     known.plan = std::make_shared<const plan::Plan>(std::move(*plan));
-    known.planned_start_bytes = start_bytes_;
+    known.planned_start_bytes = start_.bytes;
     known.stale = known.followed = false;
   }
   if (known.plan->strategy == kOnline) return guide;
@@ -238,7 +203,7 @@ plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double
   }
   if (!timeline.had_backward()) {  // nothing was asked for: nothing to plan
     plan::Graph graph = timeline.graph();
-    const Peak plain = peak_of(graph, plan::plain(graph));
+    const StepPeak plain = peak_of(graph, plan::plain(graph));
     if (!other_plain_ || other_plain_->bytes < plain.bytes) other_plain_ = plain;
     return graph;
   }
@@ -247,20 +212,19 @@ plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double
     if (known_.size() >= kMostKnown) known_.erase(known_.begin());
     known_.emplace_back();
     known_.back().graph = timeline.graph();
-    known_.back().start_bytes = start_bytes_;
+    known_.back().start_bytes = start_.bytes;
     known_.back().prefix_hashes = std::make_shared<const std::vector<uint64_t>>(timeline.prefix_hashes());
     known = &known_.back();
   } else {
     learn(*known, run, timeline, timeline.peak_bytes());
   }
-  const bool starts_alike =
-      known->plain.start_bytes == start_bytes_ && known->plain.start_gradient_bytes == start_gradient_bytes_;
+  const bool starts_alike = known->plain.start == start_;
   if (budget_.fraction() && (known->plain.bytes == 0 || !starts_alike)) {
-    const plan::Graph graph = timeline.graph();
+    const plan::Graph graph = timeline.graph_without_copies();
     known->plain = peak_of(graph, plan::plain(graph));
   }
   if (!run.plan() && run.most_wanted_bytes() == 0 && !run.only_measures()) {
-    known->online = {replay_seconds, timeline.peak_bytes(), start_bytes_};
+    known->online = {replay_seconds, timeline.peak_bytes(), start_.bytes};
     if (known->plan && known->plan->strategy == kOnline) {
       plan::Plan plan = *known->plan;
       expect_online(*known, plan);
@@ -323,7 +287,7 @@ void Budgeting::learn(Known& known, const Run& run, const Timeline& timeline, in
   known.step_seconds.push_back(seen.seconds);
   seen.seconds = median(known.step_seconds);
   known.graph = std::move(seen);
-  known.start_bytes = start_bytes_;
+  known.start_bytes = start_.bytes;
   // The first step verifies, looks for encodings and evicts, and the first that follows a plan verifies: operators run with
   // cold caches then. Times without that come with the next one, and are worth one plan more.
   const bool undisturbed = as_predicted && !run.plan_is_new();

@@ -10,6 +10,7 @@
 #include <retrace/plan.h>
 #include <retrace/stats.h>
 
+#include "session/step_peak.h"
 #include "tape/run.h"
 #include "tape/timeline.h"
 
@@ -35,23 +36,15 @@ class Budgeting {
     int64_t start_bytes;
   };
 
-  // The peak of a step under some choices, and what it would be if other things were live when it begins. What a step makes
-  // for good (optimizer state) is there from the beginning of the next.
-  struct Peak {
-    int64_t bytes = 0;
-    int64_t without_made = 0;       // the most of all that the step had not made for good
-    int64_t without_gradients = 0;  // and of that without gradients
-    int64_t start_bytes = 0, start_gradient_bytes = 0;
-
-    int64_t starting_with(int64_t start_bytes, int64_t gradient_bytes) const;
-  };
-  Peak peak_of(const plan::Graph& graph, const plan::Outcome& outcome) const;  // of the open step, or the latest
+  StepPeak peak_of(const plan::Graph& graph, const plan::Outcome& outcome) const {  // of the open step, or the latest
+    return StepPeak::of(graph, outcome, start_);
+  }
 
   // A step that has been seen, with the plan for it.
   struct Known {
     plan::Graph graph;
     std::shared_ptr<const std::vector<char>> unheld_roots;  // in a step that follows the plan
-    Peak plain;                                             // for budgets in percent
+    StepPeak plain;                                         // for budgets in percent
     std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
     std::shared_ptr<const plan::Plan> plan;
     int64_t start_bytes = 0;           // of the step in `graph`
@@ -72,7 +65,7 @@ class Budgeting {
   Known* find_known(const std::vector<uint64_t>& prefix_hashes);
   void learn(Known& known, const Run& run, const Timeline& timeline, int64_t measured_peak_bytes);
   struct Shortage {
-    Peak smallest;
+    StepPeak smallest;
     int64_t budget_bytes = 0;
     InfeasibleBudget::Needs needs;
     bool first_step = false;
@@ -86,19 +79,16 @@ class Budgeting {
   const Budget budget_;
   mutable std::mutex mutex_;  // guards what follows
   std::vector<Known> known_;
-  size_t latest_ = 0;                // in known_
-  std::optional<Shortage> refusal_;  // of a step that broke the budget after its last backward
-  std::optional<Peak> other_plain_;  // of steps that had no backward
+  size_t latest_ = 0;                    // in known_
+  std::optional<Shortage> refusal_;      // of a step that broke the budget after its last backward
+  std::optional<StepPeak> other_plain_;  // of steps that had no backward
   int64_t steps_ = 0;
   int64_t plans_made_ = 0;
   double planning_seconds_ = 0;
   bool followed_ = false;  // the latest step, its plan
   std::string why_not_;
   int64_t smallest_bytes_ = 0;  // what a best effort has turned out to need
-  // Of the open step. Without gradients: those of the step before are as a rule the first thing a step lets go of, and if
-  // not, the next plan is made from a step that kept them.
-  int64_t start_bytes_ = 0;
-  int64_t start_gradient_bytes_ = 0;
+  StepStart start_;             // of the open step
 };
 
 }  // namespace retrace

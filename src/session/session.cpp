@@ -121,12 +121,10 @@ void Step::end() noexcept {
   // Half a step would be taken for a whole one with less to do.
   if (!step->timeline || session->ended_elsewhere || std::uncaught_exceptions() > step->exceptions) return;
   try {
-    const bool is_new = session->known->learn(step->timeline->prefix_hashes());
+    session->known->learn(step->timeline->prefix_hashes());
     session->graph =
         step->run ? session->budgeting->end_step(*step->run, *step->timeline, session->account->read().replay_seconds)
                   : step->timeline->graph();
-    if (is_new && !step->run && session->policy.rules().may_drop())
-      session->known->raise_plain_bytes(plan::plain(*session->graph).peak_bytes - session->graph->start_bytes);
   } catch (...) {  // out of memory: the next step begins without what this one could have taught
   }
 }

@@ -90,7 +90,11 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
     timeline_id_ = tape.timeline->saved(tape, id);
     if (tape.run && !tape.run->follows_plan()) look_for_encoding(tape, id, tensor.storage());
   }
-  if (v.keep || (tape.run && !tape.run->follows_plan())) tape.hold(id, tensor.storage());
+  if (v.keep || (tape.run && !tape.run->follows_plan())) {
+    tape.hold(id, tensor.storage());
+  } else {
+    tape.hold_if_no_larger(id, tensor.storage());
+  }
   value_ = id;
   tape.add_handle(*this);
   if (scope.cuts) scope.cuts->saved(tape, id, tensor.storage());

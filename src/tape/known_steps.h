@@ -2,7 +2,6 @@
 // knowing. Steps are recognised by the hash of all operators up to a point (Timeline::prefix_hashes).
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <unordered_set>
 #include <vector>
@@ -19,17 +18,11 @@ class KnownSteps {
   // No step that has ended began like this.
   bool is_new(uint64_t prefix_hash) const { return steps_ < kMostSteps && prefixes_.count(prefix_hash) == 0; }
 
-  // Returns whether the step was new.
-  bool learn(const std::vector<uint64_t>& prefix_hashes) {
-    if (prefix_hashes.empty() || !is_new(prefix_hashes.back())) return false;
+  void learn(const std::vector<uint64_t>& prefix_hashes) {
+    if (prefix_hashes.empty() || !is_new(prefix_hashes.back())) return;
     prefixes_.insert(prefix_hashes.begin(), prefix_hashes.end());
     ++steps_;
-    return true;
   }
-
-  // What the plain program takes at its fullest in the largest of them, above what is live when it begins.
-  int64_t plain_bytes() const { return plain_bytes_; }
-  void raise_plain_bytes(int64_t bytes) { plain_bytes_ = std::max(plain_bytes_, bytes); }
 
   // A place is one look at one tensor. There, content had been written through a pointer since the look before.
   bool is_written(uint64_t place) const { return written_.count(place) > 0; }
@@ -46,7 +39,6 @@ class KnownSteps {
 
   const bool verifies_;
   std::unordered_set<uint64_t> prefixes_, written_, fleeting_;
-  int64_t plain_bytes_ = 0;
   int steps_ = 0;
 };
 

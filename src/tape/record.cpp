@@ -183,7 +183,7 @@ class Recording {
     const int64_t wanted_bytes = memory::live_bytes() + before.bytes;
     if (wanted_bytes <= tape_.run->budget_bytes()) return true;
     try {
-      const Run::Strict strict(*tape_.run);
+      const Tape::Strict strict(tape_);
       tape_.run->make_room(wanted_bytes);
     } catch (const OutOfRoom&) {
       return false;
@@ -340,7 +340,10 @@ class Recording {
       if (!tape_.value(v).unwritten) mark(v, outputs_[i], reads_nothing());
       op_->fresh.push_back({static_cast<int32_t>(i), v});
     }
-    for (auto& [before, copy] : copies_) tape_.hold_copy(before, std::move(copy));
+    for (auto& [before, copy] : copies_) {
+      tape_.hold_copy(before, std::move(copy));
+      if (tape_.timeline) tape_.timeline->copied(before, tape_.value(before).bytes);
+    }
     for (const size_t i : written_) {
       TensorArg& arg = op_->args[i];
       const auto same = std::find_if(written_.begin(), written_.end(), [&](size_t j) {

@@ -104,7 +104,8 @@ void Run::make_room(int64_t wanted_bytes) {
   const int64_t asked_bytes = wanted_bytes - memory::live_bytes();
   const auto missing = [&] { return memory::live_bytes() + asked_bytes - budget_bytes(); };
   const bool may_wait = !Tape::Lock::held_by_this_thread();
-  if (!strict_) {
+  const bool strict = own->strict;
+  if (!strict) {
     const Tape::Lock lock(*own);
     if (own->may_have_idle()) own->let_go_idle();
   }  // unlocked, so that what was let go of is freed
@@ -114,12 +115,12 @@ void Run::make_room(int64_t wanted_bytes) {
   }
   while (missing() > 0 && may_wait && tapes.size() > 1 && evict_from(tapes, true)) {
   }
-  if (missing() > 0 && !strict_) {
+  if (missing() > 0 && !strict) {
     const Tape::Lock lock(*own);
     own->let_go_roots();
   }
   if (missing() <= 0) return;
-  if (strict_ && most_wanted_bytes_ == 0) throw OutOfRoom();
+  if (strict && most_wanted_bytes_ == 0) throw OutOfRoom();
   most_wanted_bytes_ = std::max(most_wanted_bytes_, memory::live_bytes() + asked_bytes);
 }
 

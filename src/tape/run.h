@@ -60,19 +60,6 @@ class Run final : public memory::Governor {
   int64_t evictions() const { return evictions_; }
   int64_t most_wanted_bytes() const { return most_wanted_bytes_; }  // the most above the budget that was needed, or 0
 
-  // While one lives, a shortage in which nothing can be let go of throws OutOfRoom instead of breaking the budget.
-  class Strict {
-   public:
-    explicit Strict(Run& run) : run_(run), before_(std::exchange(run.strict_, true)) {}
-    ~Strict() { run_.strict_ = before_; }
-    Strict(const Strict&) = delete;
-    Strict& operator=(const Strict&) = delete;
-
-   private:
-    Run& run_;
-    bool before_;
-  };
-
  private:
   bool evict_from(const std::vector<std::shared_ptr<Tape>>& tapes, bool wait);
 
@@ -83,15 +70,9 @@ class Run final : public memory::Governor {
   Refuse refuse_;
   std::weak_ptr<Tape> tape_;
   bool diverged_ = false;
-  bool strict_ = false;
   bool refused_ = false;
   std::atomic<int64_t> evictions_{0};  // other steps evict, too
   int64_t most_wanted_bytes_ = 0;
-};
-
-// Thrown through an operator's kernel by an allocation, and caught by replay, which then tries again with nothing held.
-struct OutOfRoom : std::exception {
-  const char* what() const noexcept override { return "out of room"; }
 };
 
 }  // namespace retrace

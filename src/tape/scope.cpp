@@ -43,28 +43,36 @@ ThreadState& state() {
 
 void record_this_thread(bool on) { c10::impl::tls_set_dispatch_key_included(compat::kRecordKey, on); }
 
-// Without a budget: nothing is held that costs more than it saves, once more would be live than the plain program needs. How
-// much that is, a session knows from its first step on.
+// Without a budget: nothing is held that costs more than it saves, once more would be live than the plain program has had
+// by now.
 class PlainGovernor final : public memory::Governor {
  public:
-  PlainGovernor(const std::shared_ptr<Tape>& tape, int64_t plain_bytes)
-      : tape_(tape), plain_peak_bytes_(plain_bytes > 0 ? memory::live_bytes() + plain_bytes : 0) {}
+  explicit PlainGovernor(const std::shared_ptr<Tape>& tape) : tape_(tape) {}
 
   int64_t budget_bytes() const override {
     const auto tape = tape_.lock();
-    if (!tape || !tape->may_be_out_of_balance()) return INT64_MAX;
+    if (!tape || !(tape->may_be_out_of_balance() || tape->strict)) return INT64_MAX;
     return std::max(peak_.bytes(), plain_peak_bytes_);
   }
-  void make_room(int64_t) override {
+
+  void make_room(int64_t wanted_bytes) override {
     const auto tape = tape_.lock();
     if (!tape) return;
     const Tape::Lock lock(*tape);
     tape->balance();
+    if (!tape->strict) return;
+    // What is being rebuilt comes on top of what the plain program has now.
+    const int64_t asked_bytes = wanted_bytes - memory::live_bytes();
+    plain_peak_bytes_ = std::max(plain_peak_bytes_, memory::live_bytes() + tape->below_plain_bytes());
+    const auto is_short = [&] { return memory::live_bytes() + asked_bytes > budget_bytes(); };
+    if (is_short()) tape->let_go_idle();
+    if (is_short()) tape->let_go_roots();
+    plain_peak_bytes_ = std::max(plain_peak_bytes_, memory::live_bytes() + asked_bytes);  // no more can be done
   }
 
  private:
   std::weak_ptr<Tape> tape_;
-  const int64_t plain_peak_bytes_;
+  int64_t plain_peak_bytes_ = 0;
   memory::PeakWatch peak_;
 };
 
@@ -129,8 +137,7 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options) {
   if (outermost || options.account) count(options.account, &Counters::steps);
   if (outermost) {
     scope->governor = options.run;
-    if (!options.run && may_drop)
-      scope->governor = std::make_shared<PlainGovernor>(tape, options.known ? options.known->plain_bytes() : 0);
+    if (!options.run && may_drop) scope->governor = std::make_shared<PlainGovernor>(tape);
     memory::set_governor(scope->governor.get());
   }
   thread.scopes.push_back(scope);

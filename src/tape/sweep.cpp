@@ -10,6 +10,8 @@
 namespace retrace {
 namespace {
 
+constexpr int kMostAncestors = 32;  // to look at; what a policy keeps is near
+
 // Every value an op makes, in place or fresh.
 template <class F>
 void for_each_output(const Op& op, F f) {
@@ -153,7 +155,17 @@ int64_t Tape::forgotten_bytes() {
   for (const Handle* const handle : handles_) {
     Value& v = value(handle->value());
     if (v.held || v.rebuilt || v.encoded || std::exchange(v.priced, pricings_) == pricings_) continue;
-    if (storage(v.storage).pin.use_count() == 0) bytes += v.bytes;
+    const bool given = v.given && v.given->use_count() > 0;
+    if (!given && storage(v.storage).pin.use_count() == 0) bytes += v.bytes;
+  }
+  return bytes;
+}
+
+int64_t Tape::below_plain_bytes() {
+  int64_t bytes = forgotten_bytes();
+  for (const Value& v : values_) {
+    if (v.handles > 0 || v.holders > 1) continue;
+    if (v.held ? v.held.use_count() <= 1 : v.rebuilt && v.rebuilt.use_count() <= 1) bytes -= v.bytes;
   }
   return bytes;
 }
@@ -185,8 +197,53 @@ void Tape::balance() {
     value(id).keep = false;
     let_go(id);
   }
+  if (spare < 0) let_go_roots();
   slack_bytes_ = std::max<int64_t>(spare, 0);
   held_since_balance_ = 0;
+}
+
+// What a rebuild of `id` would begin from, as far as it is near.
+std::vector<ValueId> Tape::nearest_sources(ValueId id) {
+  ++pricings_;
+  std::vector<ValueId> sources, work{id};
+  int looked = 0;
+  while (!work.empty() && looked++ < kMostAncestors) {
+    Op& producer = op(value(work.back()).producer);
+    work.pop_back();
+    if (std::exchange(producer.priced, pricings_) == pricings_) continue;
+    for (const TensorArg& arg : producer.args) {
+      Value& v = value(arg.value);
+      if (arg.shape_only || std::exchange(v.priced, pricings_) == pricings_) continue;
+      (Alive::is_source(v) ? sources : work).push_back(arg.value);
+    }
+  }
+  return sources;
+}
+
+void Tape::hold_if_no_larger(ValueId id, const c10::Storage& storage) {
+  if (run || !tags_weights_ || value(id).held || value(id).handles > 0 || !keeps_any_) return;
+  const std::vector<ValueId> sources = nearest_sources(id);
+  int64_t spent = 0, gained = value(id).bytes;
+  std::vector<ValueId> kept, instead;
+  for (const ValueId source : sources) {
+    const Value& v = value(source);
+    if (is_root(v) || v.foreign || v.handles > 0 || v.alive > 0) continue;
+    kept.push_back(source);
+    spent += v.bytes;
+    for (const ValueId other : held_instead_[source]) {
+      if (!value(other).held || value(other).handles == 0) continue;
+      instead.push_back(other);
+      gained += value(other).bytes;
+    }
+  }
+  if (kept.empty()) return;
+  if (spent >= gained) {
+    hold(id, storage);
+    if (sources.size() == 1) held_instead_[kept.front()].push_back(id);
+    for (const ValueId source : kept) let_go(source);
+  } else {
+    for (const ValueId other : instead) let_go(other);
+  }
 }
 
 void Tape::secure_dependents(ValueId root) {

@@ -212,6 +212,7 @@ int32_t Tape::note_settings() {
 void Tape::hold(ValueId id, const c10::Storage& storage) {
   Value& v = value(id);
   if (v.held || v.encoded || encode(id, storage)) return;
+  keeps_any_ |= !is_root(v);
   becomes_source<Alive>(*this, id);
   becomes_source<Pending>(*this, id);
   v.held = storage;
@@ -283,10 +284,11 @@ void Tape::let_go(ValueId id) {
   c10::Storage storage = std::move(v.held);
   v.held = c10::Storage();
   if (v.held_copy) {
+    if (timeline) timeline->copy_gone(id);
     note_kept(-v.bytes);
   } else {
     remove_holder(id, storage);
-    if (v.foreign) trash_.push_back(std::move(storage));  // may run a deleter that is not ours
+    if (v.foreign && !memory::is_owned(storage)) trash_.push_back(std::move(storage));  // a deleter that is not ours
   }
   v.held_copy = false;
   ceases_source<Alive>(*this, id);
@@ -415,11 +417,12 @@ c10::Storage Tape::living_storage(ValueId id) {
 
 c10::Storage Tape::content(ValueId id, const Op* wanted_by) {
   const Value& v = value(id);
-  if (v.rebuilt) return v.rebuilt;
+  if (v.rebuilt && wanted_by) return v.rebuilt;
   if (v.held && v.held.unsafeGetStorageImpl() != storage(v.storage).pin._unsafe_get_target()) return v.held;
   // Somebody who unpacks gets what the tensor has become, as from plain autograd; an operator needs what it read.
   c10::Storage living = living_storage(id);
   if (living && wanted_by && !is_as_marked(id, living)) living = c10::Storage();
+  if (!living && v.rebuilt) return v.rebuilt;
   if (living || (!v.held && (!is_root(v) || v.encoded))) return living;
   throw UsageError("[backward] op '" + (wanted_by ? wanted_by->name() : std::string("?")) +
                    "': a tensor it read was changed after forward (an in-place operator, an optimizer's step, a "

@@ -120,7 +120,8 @@ struct Value {
   c10::Storage held;                            // strong while alive: roots, kept values, cut vertices
   std::shared_ptr<const EncodedValue> encoded;  // instead of `held`
   c10::Storage rebuilt;                         // strong while pending
-  int64_t last_used = 0;                        // by the tape's clock
+  std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> given;  // to autograd, which may still have it
+  int64_t last_used = 0;                                           // by the tape's clock
   int32_t alive = 0;
   int32_t pending = 0;
   int32_t reach = 0;    // counted only under a budget
@@ -143,6 +144,12 @@ struct StorageRecord {
   void expect_current();
 };
 
+// Thrown through an operator's kernel by an allocation, and caught by replay,
+// which then tries again with less at hand.
+struct OutOfRoom : std::exception {
+  const char* what() const noexcept override { return "out of room"; }
+};
+
 class Tape : public std::enable_shared_from_this<Tape> {
  public:
   explicit Tape(bool tags_weights) : tags_weights_(tags_weights) {}
@@ -160,6 +167,19 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
    private:
     Tape* tape_;
+  };
+
+  // While one lives, a shortage in which nothing can be let go of throws OutOfRoom instead of breaking a budget.
+  class Strict {
+   public:
+    explicit Strict(Tape& tape) : tape_(tape), before_(tape.strict.exchange(true)) {}
+    ~Strict() { tape_.strict = before_; }
+    Strict(const Strict&) = delete;
+    Strict& operator=(const Strict&) = delete;
+
+   private:
+    Tape& tape_;
+    bool before_;
   };
 
   // -- Recording; the lock is held by the caller of everything below --
@@ -223,6 +243,11 @@ class Tape : public std::enable_shared_from_this<Tape> {
   // Holding what autograd did not save pays only while more than that is forgotten: else what is held goes. Called before
   // an allocation that would raise the step's peak, so that no policy takes more than the plain program.
   void balance();
+  // Whether to hold `id`, which autograd is about to save, instead of what the policy keeps for its sake alone and autograd
+  // did not save: it takes no more bytes, and nothing has to be rebuilt. If so it is held, and that is let go of.
+  void hold_if_no_larger(ValueId id, const c10::Storage& storage);
+  // How much more plain autograd would have live now: what is forgotten, less what is held or rebuilt and was not saved.
+  int64_t below_plain_bytes();
   // Whether balance() might find something.
   bool may_be_out_of_balance() const { return held_since_balance_ > slack_bytes_; }
 
@@ -278,6 +303,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   std::shared_ptr<Run> run;            // of a step under a budget, else null
   std::shared_ptr<KnownSteps> known;   // of a session, else null
   bool may_forget = false;             // some scope's policy may: content is watched
+  std::atomic<bool> strict = false;    // see Strict
   bool lossy = false;                  // a plan that held something in fewer bits was followed: nothing to compare
 
   // For plan/simulate/demand.h.
@@ -305,6 +331,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void hold_rebuilt(ValueId id);
   bool is_idle(ValueId id) const;
   bool let_go_unpaying_roots();
+  std::vector<ValueId> nearest_sources(ValueId id);
   void drop_lost_ops();
   int64_t forgotten_bytes();
   void join_round(uint64_t round);
@@ -339,7 +366,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
   std::atomic<int64_t> held_since_balance_{0};  // bytes; at most so much worse than it was then
   std::atomic<int64_t> slack_bytes_{0};         // forgotten less held in vain, when balance() last looked
   std::vector<ValueId> held_;                   // since then or still, for balance()
-  bool dirty_ = false;                          // a backward let go of values while recording is open
+  std::unordered_map<ValueId, std::vector<ValueId>> held_instead_;  // of a value that a policy would keep
+  bool keeps_any_ = false;                                          // that could be rebuilt
+  bool dirty_ = false;  // a backward let go of values while recording is open
   bool closed_ = false;
   bool verifies_ = false;
   uint64_t place_ = 0;

@@ -42,6 +42,7 @@ void Timeline::close_window() {
 void Timeline::add_event(plan::EventKind kind, int32_t id) {
   close_window();
   graph_.events.push_back({kind, id, window_.now, window_.now, window_.gradients});
+  copied_by_event_.push_back(copied_bytes_);
 }
 
 // What only the tape refers to any more, the program has let go of.
@@ -118,6 +119,7 @@ int32_t Timeline::op_made(Tape& tape, const Op& op, bool replayable) {
   }
   window_ = memory::next_window();
   graph_.events.push_back({plan::EventKind::op, id, op_window_.now, window_.now, op_window_.gradients});
+  copied_by_event_.push_back(copied_bytes_);
   return id;
 }
 
@@ -146,6 +148,18 @@ void Timeline::unpack_ended() { window_ = memory::next_window(); }
 void Timeline::dropped(Tape& tape, int32_t handle) {
   note_releases(tape);
   add_event(plan::EventKind::drop, handle);
+}
+
+void Timeline::copied(ValueId value, int64_t bytes) {
+  copied_bytes_ += bytes;
+  copies_.emplace(value, bytes);
+}
+
+void Timeline::copy_gone(ValueId value) {
+  const auto copy = copies_.find(value);
+  if (copy == copies_.end()) return;
+  copied_bytes_ -= copy->second;
+  copies_.erase(copy);
 }
 
 void Timeline::became_root(ValueId value) {
@@ -188,6 +202,16 @@ plan::Graph Timeline::graph() const {
   if (!graph.events.empty()) {
     int64_t& peak = graph.events.back().other_peak;
     peak = std::max(peak, memory::this_window().peak);
+  }
+  return graph;
+}
+
+plan::Graph Timeline::graph_without_copies() const {
+  plan::Graph graph = this->graph();
+  for (size_t e = 0; e < graph.events.size(); ++e) {
+    plan::Event& event = graph.events[e];
+    event.other_bytes -= e == 0 ? 0 : copied_by_event_[e - 1];
+    event.other_peak = std::max(event.other_peak - copied_by_event_[e], event.other_bytes);
   }
   return graph;
 }

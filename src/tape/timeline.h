@@ -26,6 +26,10 @@ class Timeline {
   void unpack_ended();
   void dropped(Tape& tape, int32_t handle);
 
+  // A copy of content that was about to be overwritten: the plain program has none.
+  void copied(ValueId value, int64_t bytes);
+  void copy_gone(ValueId value);
+
   void became_root(ValueId value);
   bool can_be_rebuilt(ValueId value) const { return graph_.values[static_cast<size_t>(value)].producer != plan::kNone; }
   void can_be_held(ValueId value, plan::Way way);
@@ -45,6 +49,7 @@ class Timeline {
   void track(const c10::Storage& storage);  // it belongs to the tape
 
   plan::Graph graph() const;
+  plan::Graph graph_without_copies() const;
   int64_t peak_bytes() const {
     return peak_ ? peak_->bytes() : ended_peak_bytes_;
   }  // of everything live, during the step
@@ -60,13 +65,16 @@ class Timeline {
   std::optional<memory::PeakWatch> peak_;  // likewise
   int64_t ended_peak_bytes_ = 0;
   plan::Graph graph_;
-  memory::OtherBytes window_;             // as the latest one began
-  memory::OtherBytes op_window_;          // as the running op began
-  int64_t working_bytes_ = 0;             // of the running op
-  std::vector<StorageId> in_program_;     // storages the program still refers to
-  std::vector<char> known_;               // by value
-  std::vector<int32_t> storage_numbers_;  // in the graph, by the tape's storage
-  int32_t storages_ = 0;                  // of the graph
+  memory::OtherBytes window_;                    // as the latest one began
+  memory::OtherBytes op_window_;                 // as the running op began
+  int64_t working_bytes_ = 0;                    // of the running op
+  std::vector<StorageId> in_program_;            // storages the program still refers to
+  std::vector<char> known_;                      // by value
+  std::vector<int32_t> storage_numbers_;         // in the graph, by the tape's storage
+  int32_t storages_ = 0;                         // of the graph
+  std::unordered_map<ValueId, int64_t> copies_;  // and their bytes
+  int64_t copied_bytes_ = 0;
+  std::vector<int64_t> copied_by_event_;
   std::vector<uint64_t> prefix_hashes_;
   std::vector<char> looked_for_encoding_;
   std::vector<std::pair<int32_t, double>> shortcuts_;

@@ -1,0 +1,30 @@
+// The peak of a step, and what it would be if other things were live when the step begins.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/plan.h"
+
+namespace retrace {
+
+// What is live when a step begins. Gradients of the step before are as a rule the first thing a step lets go of.
+struct StepStart {
+  int64_t bytes = 0;  // without gradients
+  int64_t gradient_bytes = 0;
+
+  static StepStart now();
+  bool operator==(const StepStart&) const = default;
+};
+
+struct StepPeak {
+  int64_t bytes = 0;
+  // What a step makes for good (optimizer state) is there from the beginning of the next.
+  int64_t without_made = 0;       // the most of all that the step had not made for good
+  int64_t without_gradients = 0;  // and of that without gradients
+  StepStart start;
+
+  static StepPeak of(const plan::Graph& graph, const plan::Outcome& outcome, const StepStart& start);
+  int64_t starting_with(const StepStart& other) const;
+};
+
+}  // namespace retrace
