@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <numeric>
-
 #include <retrace/errors.h>
 
 #include "policy/rules.h"
@@ -67,21 +64,6 @@ class WithinBudget : public PolicyRules {
   Budget budget_;
 };
 
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
 
 std::string Policy::name() const { return rules_->name(); }
@@ -113,16 +95,6 @@ Policy custom(std::function<Decision(const OpInfo&)> decide) {
 
 Policy selective_of_known(std::vector<std::string> operators) {
   return Policy(std::make_shared<Selective>(std::move(operators)));
-}
-
-std::vector<std::string> nearest_names(std::string_view wanted, const std::vector<std::string>& names, size_t count) {
-  std::vector<std::pair<size_t, std::string>> ranked;
-  for (const auto& name : names) ranked.emplace_back(edit_distance(wanted, name), name);
-  std::sort(ranked.begin(), ranked.end());
-  ranked.erase(std::unique(ranked.begin(), ranked.end()), ranked.end());
-  std::vector<std::string> nearest;
-  for (size_t i = 0; i < std::min(count, ranked.size()); ++i) nearest.push_back(ranked[i].second);
-  return nearest;
 }
 
 }  // namespace retrace

@@ -14,7 +14,6 @@ namespace retrace {
 struct CutUse {
   int64_t keep_period = 0;           // keep every n-th; 0: keep none
   bool rebuild_in_segments = false;  // a long rebuild holds some of them instead of everything on its way
-  bool tracked() const { return keep_period > 0 || rebuild_in_segments; }
 };
 
 class PolicyRules {
@@ -35,8 +34,5 @@ Policy within_budget(const Budget& budget);
 
 // Names have been checked by the caller. "ns::op" matches every overload, "ns::op.overload" one.
 Policy selective_of_known(std::vector<std::string> operators);
-
-// Up to `count` names nearest to `wanted` by edit distance, nearest first.
-std::vector<std::string> nearest_names(std::string_view wanted, const std::vector<std::string>& names, size_t count);
 
 }  // namespace retrace

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "plan/demand.h"
+#include "plan/simulate/demand.h"
 #include "tape/tape.h"
 
 namespace retrace {

@@ -11,7 +11,7 @@
 #include <retrace/errors.h>
 
 #include "memory/allocator.h"
-#include "plan/demand.h"
+#include "plan/simulate/demand.h"
 #include "replay/shortcut.h"
 #include "session/testing.h"
 #include "store/encoded_value.h"
@@ -332,7 +332,8 @@ void Replay::release(ValueId id) {
 bool Replay::stays(ValueId id) const {
   const Value& v = tape_.value(id);
   if (v.pending == 0) return false;
-  if (tape_.run && tape_.run->follows_plan() && tape_.run->choice(id) == plan::Choice::again) return false;
+  if (tape_.run && tape_.run->follows_plan() && tape_.run->choice(id) == plan::Choice::rebuild_each_time())
+    return false;
   const bool passed_through = v.producer <= early_until_ && tape_.op(v.producer).visited == tape_.replays_;
   return !passed_through || std::find(held_cuts_.begin(), held_cuts_.end(), id) != held_cuts_.end();
 }

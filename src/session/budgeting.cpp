@@ -9,7 +9,7 @@
 #include <retrace/errors.h>
 
 #include "memory/allocator.h"
-#include "plan/roots.h"
+#include "plan/graph/roots.h"
 
 namespace retrace {
 namespace {
@@ -144,7 +144,7 @@ std::optional<plan::Plan> Budgeting::make_plan(Known& known, int64_t budget_byte
   if (plan) plan->planning_seconds = spent;
   if (plan || !known.online) return plan;
   plan::Plan none;
-  none.choices.assign(known.graph.values.size(), plan::Choice::again);
+  none.choices.assign(known.graph.values.size(), plan::Choice::rebuild_each_time());
   none.signature = known.graph.signature;
   none.budget_bytes = budget_bytes;
   none.bound_seconds = known.graph.seconds;
@@ -287,7 +287,7 @@ void Budgeting::learn(Known& known, const Run& run, const Timeline& timeline, in
       op.shortcut_seconds = known.shortcuts[i] > 0 ? known.shortcuts[i] : estimate;
     }
     for (size_t v = 0; v < std::min(seen.values.size(), known.graph.values.size()); ++v) {
-      if (seen.values[v].encoding.bytes == 0) seen.values[v].encoding = known.graph.values[v].encoding;
+      if (seen.values[v].ways.empty()) seen.values[v].ways = known.graph.values[v].ways;
     }
   }
   const bool online = known.plan && known.plan->strategy == kOnline && !run.plan() && run.most_wanted_bytes() == 0;
@@ -314,32 +314,11 @@ std::optional<PlanSummary> Budgeting::summary() const {
   if (known_.empty() || !known_[latest_].plan) return std::nullopt;
   const plan::Plan& plan = *known_[latest_].plan;
   const plan::Graph& graph = known_[latest_].graph;
-  PlanSummary s;
-  s.budget_bytes = plan.budget_bytes;
-  s.peak_bytes = plan.peak_bytes;
-  s.replay_seconds = plan.replay_seconds;
+  PlanSummary s = plan::summarize(plan, graph);
   // What the step takes without rebuilding has become better known since the plan was made.
   s.seconds = graph.seconds + plan.replay_seconds;
   s.bound_seconds = s.seconds - (plan.seconds - plan.bound_seconds);
   s.gap = s.seconds > 0 ? (s.seconds - s.bound_seconds) / s.seconds : 0;
-  s.strategy = plan.strategy;
-  s.values_lossy = plan.lossy_values;
-  s.planning_seconds = plan.planning_seconds;
-  std::vector<char> counted(graph.values.size());
-  for (const plan::ValueId v : graph.handles)
-    counted[static_cast<size_t>(v)] = graph.values[static_cast<size_t>(v)].producer != plan::kNone;
-  for (size_t v = 0; v < counted.size() && v < plan.choices.size(); ++v) {
-    const plan::Choice choice = plan.choices[v];
-    if (choice == plan::Choice::encode) {
-      ++s.values_encoded;
-      s.encoded_bytes += graph.values[v].encoding.bytes;
-      s.encoded_plain_bytes += graph.values[v].bytes;
-    } else if (choice == plan::Choice::keep) {
-      s.values_kept += counted[v];
-    } else {
-      s.values_rebuilt += counted[v];
-    }
-  }
   return s;
 }
 

@@ -6,6 +6,7 @@
 
 #include <retrace/errors.h>
 
+#include "policy/near_names.h"
 #include "policy/rules.h"
 
 namespace retrace {

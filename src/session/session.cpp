@@ -7,8 +7,8 @@
 
 #include <retrace/errors.h>
 
-#include "plan/file.h"
-#include "plan/plan.h"
+#include "plan/file/file.h"
+#include "plan/solve/plan.h"
 #include "policy/rules.h"
 #include "session/budgeting.h"
 #include "session/testing.h"

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "plan/plan.h"
+#include "plan/solve/plan.h"
 
 namespace retrace {
 

@@ -26,6 +26,11 @@ std::optional<store::Encoding> encoding_of(const c10::Storage& storage, c10::Sca
   return found;
 }
 
+const char* kind_of(store::Code code) {
+  if (code <= store::Code::bits_64) return "bits";
+  return code == store::Code::bfloat16 ? "bfloat16" : "narrow";
+}
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -42,21 +47,22 @@ std::shared_ptr<const EncodedValue> EncodedValue::make(const c10::Storage& stora
   return done ? value : nullptr;
 }
 
-std::optional<plan::Encoding> EncodedValue::measure(const c10::Storage& storage, c10::ScalarType dtype, bool bfloat16) {
+std::optional<plan::Way> EncodedValue::measure(const c10::Storage& storage, c10::ScalarType dtype, bool bfloat16) {
   auto start = std::chrono::steady_clock::now();
   const auto encoding = encoding_of(storage, dtype, bfloat16);
   if (!encoding) return std::nullopt;
   // Outside LibTorch's allocator: measuring must not show in the step's bytes.
   std::vector<char> encoded(store::encoded_bytes(*encoding));
   if (!store::encode(*encoding, storage.data_ptr().get(), encoded.data())) return std::nullopt;
-  plan::Encoding measured;
+  plan::Way measured;
+  measured.kind = kind_of(encoding->code);
   measured.bytes = static_cast<int64_t>(encoded.size());
   measured.lossy = encoding->code == store::Code::bfloat16;
-  measured.encode_seconds = seconds_since(start);
+  measured.store_seconds = seconds_since(start);
   std::vector<char> plain(storage.nbytes());
   start = std::chrono::steady_clock::now();
   store::decode(*encoding, encoded.data(), plain.data());
-  measured.decode_seconds = seconds_since(start);
+  measured.load_seconds = seconds_since(start);
   return measured;
 }
 

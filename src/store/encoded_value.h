@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "plan/graph.h"
+#include "plan/graph/graph.h"
 #include "store/encode.h"
 
 namespace retrace {
@@ -18,7 +18,7 @@ class EncodedValue {
   static std::shared_ptr<const EncodedValue> make(const c10::Storage& storage, c10::ScalarType dtype, bool bfloat16);
 
   // What encoding it would save and cost, measured on the content itself; none if it cannot be.
-  static std::optional<plan::Encoding> measure(const c10::Storage& storage, c10::ScalarType dtype, bool bfloat16);
+  static std::optional<plan::Way> measure(const c10::Storage& storage, c10::ScalarType dtype, bool bfloat16);
 
   int64_t bytes() const { return static_cast<int64_t>(encoded_.nbytes()); }
   const c10::Storage& storage() const { return encoded_; }

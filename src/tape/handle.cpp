@@ -26,8 +26,8 @@ uint32_t version_of(const c10::VariableVersion& version) { return version.enable
 // Once per value, in a step that has no plan yet: whether it could be held in fewer bytes, and how long that takes.
 void look_for_encoding(Tape& tape, ValueId id, const c10::Storage& storage) {
   if (tape.timeline->looked_for_encoding(id)) return;
-  if (const auto encoding = EncodedValue::measure(storage, tape.value(id).dtype, tape.run->allows_bfloat16())) {
-    tape.timeline->can_be_encoded(id, *encoding);
+  if (auto way = EncodedValue::measure(storage, tape.value(id).dtype, tape.run->allows_bfloat16())) {
+    tape.timeline->can_be_held(id, std::move(*way));
   }
 }
 

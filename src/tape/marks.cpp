@@ -1,7 +1,7 @@
 // Content that is what its operator left there, or is not.
 #include <algorithm>
 
-#include "plan/demand.h"
+#include "plan/simulate/demand.h"
 #include "tape/fingerprint.h"
 #include "tape/tape.h"
 #include "tape/timeline.h"

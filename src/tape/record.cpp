@@ -404,8 +404,8 @@ class Recording {
       v.keep |= keep;
     } else if (tape_.run->follows_plan()) {
       const plan::Choice choice = tape_.run->choice(id);
-      v.encode = choice == plan::Choice::encode;
-      v.keep = v.encode || choice == plan::Choice::keep;
+      v.keep = choice.holds();
+      v.encode = v.keep && choice.way() != plan::kAsItIs;
     }
   }
 

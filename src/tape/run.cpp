@@ -37,7 +37,7 @@ bool Run::holds_root(ValueId value) const {
 plan::Choice Run::choice(ValueId value) const {
   const plan::Choices& choices = guide_.plan->choices;
   const auto at = static_cast<size_t>(value);
-  return at < choices.size() ? choices[at] : plan::Choice::keep;
+  return at < choices.size() ? choices[at] : plan::Choice::keep();
 }
 
 namespace {

@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "memory/allocator.h"
-#include "plan/plan.h"
+#include "plan/solve/plan.h"
 #include "tape/tape.h"
 
 namespace retrace {
@@ -47,7 +47,7 @@ class Run final : public memory::Governor {
   const std::shared_ptr<const plan::Plan>& plan() const { return guide_.plan; }
   bool allows_bfloat16() const { return allows_bfloat16_; }
   bool plan_is_new() const { return guide_.plan && guide_.is_new; }
-  bool is_lossy() const { return guide_.plan && guide_.plan->lossy_values > 0; }  // nothing to compare then
+  bool is_lossy() const { return guide_.plan && guide_.plan->lossy_values() > 0; }  // nothing to compare then
   bool diverged() const { return diverged_; }  // from the plan it began with, and no other fitted
 
   // Once it is broken, what was needed so far: to fight for every byte of a budget that cannot hold would only take time.

@@ -1,7 +1,7 @@
 // What the tape lets go of when it looks at all it has: ops that nobody can ask for, roots and kept values that do not pay.
 #include <algorithm>
 
-#include "plan/demand.h"
+#include "plan/simulate/demand.h"
 #include "tape/handle.h"
 #include "tape/run.h"
 #include "tape/tape.h"

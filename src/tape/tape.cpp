@@ -6,7 +6,7 @@
 #include <retrace/errors.h>
 
 #include "memory/allocator.h"
-#include "plan/demand.h"
+#include "plan/simulate/demand.h"
 #include "store/encoded_value.h"
 #include "tape/generator.h"
 #include "tape/handle.h"

@@ -3,7 +3,7 @@
 // SSA over storages. A value is one content of one storage; an operator that writes in place makes a new value of the
 // same storage, a view makes none. An op refers to values by id and to nothing that keeps an activation alive.
 //
-// Two counts say who needs what, and all memory follows from them (see plan/demand.h):
+// Two counts say who needs what, and all memory follows from them (see plan/simulate/demand.h):
 //   alive    by handles autograd still holds: what must stay possible to rebuild. At 0 the tape lets go of a value.
 //   pending  by unpacks the running backwards still owe: what is worth holding now. At 0 a rebuilt value is freed.
 // And under a budget a third: reach, by handles, of what could come to be needed if what is held now were let go of.
@@ -23,7 +23,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "plan/demand.h"
+#include "plan/simulate/demand.h"
 #include "tape/counters.h"
 #include "tape/geometry.h"
 #include "tape/known_steps.h"
@@ -130,6 +130,7 @@ struct Value {
   int32_t holders = 0;  // of its bytes, for the books: `held` and handles
   uint32_t priced = 0;  // the last time somebody summed over values
 };
+inline bool is_held(const Value& v) { return v.held || v.encoded; }
 
 struct StorageRecord {
   c10::weak_intrusive_ptr<c10::StorageImpl> pin;  // so that its address is never mistaken for its successor's
@@ -305,7 +306,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   std::atomic<bool> strict = false;    // see Strict
   bool lossy = false;                  // a plan that held something in fewer bits was followed: nothing to compare
 
-  // For plan/demand.h.
+  // For plan/simulate/demand.h.
   demand::Work& work(Alive) { return alive_work_; }
   demand::Work& work(Pending) { return pending_work_; }
   demand::Work& work(Reach) { return reach_work_; }

@@ -70,7 +70,7 @@ void Timeline::describe(Tape& tape, ValueId id) {
   plan::Value& described = graph_.values[at];
   described.bytes = v.bytes;
   described.storage = number_of(v.storage);
-  described.foreign = v.foreign;
+  described.external = v.foreign;
 }
 
 // The tape also numbers storages that hold no value of their own (what an unpack gave out); the graph has no more
@@ -173,8 +173,8 @@ bool Timeline::looked_for_encoding(ValueId value) {
   return std::exchange(looked_for_encoding_[at], 1) != 0;
 }
 
-void Timeline::can_be_encoded(ValueId value, const plan::Encoding& encoding) {
-  graph_.values[static_cast<size_t>(value)].encoding = encoding;
+void Timeline::can_be_held(ValueId value, plan::Way way) {
+  graph_.values[static_cast<size_t>(value)].ways.push_back(std::move(way));
 }
 
 void Timeline::end(Tape& tape, double seconds) {

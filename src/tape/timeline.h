@@ -1,10 +1,10 @@
-// The step as the planner will see it, written down while it happens (see src/plan/graph.h).
+// The step as the planner will see it, written down while it happens (see src/plan/graph/graph.h).
 //
 // Value ids are the tape's own. All functions are called with the tape locked.
 #pragma once
 
 #include "memory/allocator.h"
-#include "plan/graph.h"
+#include "plan/graph/graph.h"
 #include "tape/tape.h"
 
 namespace retrace {
@@ -32,7 +32,7 @@ class Timeline {
 
   void became_root(ValueId value);
   bool can_be_rebuilt(ValueId value) const { return graph_.values[static_cast<size_t>(value)].producer != plan::kNone; }
-  void can_be_encoded(ValueId value, const plan::Encoding& encoding);
+  void can_be_held(ValueId value, plan::Way way);
   bool looked_for_encoding(ValueId value);  // false the first time
 
   void end(Tape& tape, double seconds);  // nothing is written down after this

@@ -36,7 +36,12 @@ layers() {  # layers CODE FILE LINE
   echo "$3" >"$work/layers/$2"
   expect "$1" "layers.sh on $2: $3" bash "$house/layers.sh" "$work/layers"
 }
-layers 0 src/plan/a.cpp '#include "plan/graph.h"'
+layers 0 src/plan/solve/a.cpp '#include "plan/graph/graph.h"'
+layers 0 src/plan/graph/a.cpp '#include "plan/graph/graph.h"'
+layers 1 src/plan/graph/a.cpp '#include "plan/solve/plan.h"'
+layers 1 src/plan/simulate/a.h '# include "plan/bound/bound.h"'
+layers 1 src/plan/bound/a.h '#include "../../plan/file/file.h"'
+layers 1 src/tape/a.cpp '#include "plan/graph.h"'
 layers 0 src/tape/a.cpp '#include <torch/torch.h>'
 layers 0 src/tape/a.cpp '#include "policy/policy.h"'
 layers 1 src/plan/a.cpp '#include <torch/torch.h>'
@@ -45,6 +50,15 @@ layers 1 src/policy/a.h '#include "tape/tape.h"'
 layers 1 src/policy/a.h '#include "../session/session.h"'
 layers 1 src/plan/a.cpp '#include <retrace/session.h>'
 layers 1 include/retrace/policy.h '#include <ATen/ATen.h>'
+
+cycles() {  # cycles CODE LINE_OF_A LINE_OF_B
+  mkdir -p "$work/cycles/src/plan"
+  echo "$2" >"$work/cycles/src/plan/a.h"
+  echo "$3" >"$work/cycles/src/plan/b.h"
+  expect "$1" "cycles.sh on: $2 $3" bash "$house/cycles.sh" "$work/cycles"
+}
+cycles 0 '#include "plan/b.h"' '#include <vector>'
+cycles 1 '#include "plan/b.h"' '# include "plan/a.h"  // for A'
 
 headers() {  # headers CODE TEXT
   mkdir -p "$work/headers/retrace"

@@ -5,9 +5,9 @@
 #include <random>
 
 #include "plan/brute.h"
-#include "plan/plan.h"
-#include "plan/synthetic.h"
-#include "plan/workbench.h"
+#include "plan/solve/plan.h"
+#include "plan/solve/strategies.h"
+#include "synthetic/graphs.h"
 
 namespace retrace::plan {
 namespace {
@@ -15,10 +15,10 @@ namespace {
 Choices random_choices(const Graph& graph, std::mt19937& random) {
   // Some mostly keep, some mostly rebuild.
   const auto bias = random() % 10;
-  Choices choices(graph.values.size(), Choice::rebuild);
+  Choices choices(graph.values.size());
   for (size_t v = 0; v < choices.size(); ++v) {
-    choices[v] = random() % 10 < bias ? Choice::keep : static_cast<Choice>(random() % 4);
-    if (choices[v] == Choice::encode && graph.values[v].encoding.bytes == 0) choices[v] = Choice::keep;
+    const std::vector<Choice> all = all_choices(graph.values[v].way_count());
+    choices[v] = random() % 10 < bias ? Choice::keep() : all[random() % all.size()];
   }
   return choices;
 }

@@ -5,14 +5,10 @@
 namespace retrace::plan {
 namespace {
 
-// What can be chosen for a value. For one that nobody reads after it was saved there is nothing to hold: never `again`.
-std::vector<Choice> ways(const Graph& graph, const std::vector<bool>& keepable, ValueId v) {
-  const auto id = static_cast<size_t>(v);
-  if (graph.values[id].producer == kNone) return {Choice::rebuild};
-  std::vector<Choice> result{Choice::rebuild, Choice::again};
-  if (keepable[id]) result.push_back(Choice::keep);
-  if (keepable[id] && graph.values[id].encoding.bytes > 0) result.push_back(Choice::encode);
-  return result;
+// What can be chosen for a value.
+std::vector<Choice> choices_of(const Value& value, bool keepable) {
+  if (value.producer == kNone) return {Choice::rebuild()};
+  return all_choices(keepable ? value.way_count() : 0);
 }
 
 }  // namespace
@@ -22,7 +18,7 @@ std::optional<std::vector<Tried>> try_all(const Graph& graph, int64_t most) {
   std::vector<std::vector<Choice>> all;
   int64_t count = 1;
   for (size_t v = 0; v < graph.values.size(); ++v) {
-    all.push_back(ways(graph, can, static_cast<ValueId>(v)));
+    all.push_back(choices_of(graph.values[v], can[v]));
     count *= static_cast<int64_t>(all.back().size());
     if (count > most) return std::nullopt;
   }

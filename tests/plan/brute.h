@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "plan/graph.h"
-#include "plan/simulate.h"
+#include "plan/graph/graph.h"
+#include "plan/simulate/simulator.h"
 
 namespace retrace::plan {
 

@@ -9,18 +9,18 @@
 
 #include <unistd.h>
 
-#include "plan/timeline.h"
+#include "plan/graph/lifetimes.h"
 
 namespace retrace::plan {
 namespace {
 
-size_t at(int32_t id) { return static_cast<size_t>(id); }
 std::string name(char kind, size_t id) { return kind + std::to_string(id); }
+std::string held(size_t v, int way) { return name('h', v) + "_" + std::to_string(way); }
 
-// Variables, 0 or 1: k v is kept, e v is kept encoded, a v is available, o op is run again.
+// Variables, 0 or 1: h v_w is held in way w, a v is available, o op is run again.
 class Model {
  public:
-  Model(const Graph& graph, int64_t budget_bytes) : graph_(graph), timeline_(graph), budget_(budget_bytes) {}
+  Model(const Graph& graph, int64_t budget_bytes) : graph_(graph), lifetimes_(graph), budget_(budget_bytes) {}
 
   bool write(const std::string& path) {
     std::ofstream out(path);
@@ -28,8 +28,7 @@ class Model {
     out << "Minimize\n obj: 0 nothing";
     for (size_t o = 0; o < graph_.ops.size(); ++o) out << " + " << least_seconds(graph_.ops[o]) << " " << name('o', o);
     for (size_t v = 0; v < graph_.values.size(); ++v) {
-      const Encoding& e = graph_.values[v].encoding;
-      if (can_encode(v)) out << " + " << e.encode_seconds + e.decode_seconds << " " << name('e', v);
+      for (int way = 0; way < ways(v); ++way) out << " + " << graph_.values[v].seconds_in(way) << " " << held(v, way);
     }
     out << "\nSubject To\n";
     availability(out);
@@ -37,50 +36,47 @@ class Model {
     out << "Binary\n nothing\n";
     for (size_t o = 0; o < graph_.ops.size(); ++o) out << " " << name('o', o) << "\n";
     for (size_t v = 0; v < graph_.values.size(); ++v) {
-      out << " " << name('k', v) << "\n " << name('e', v) << "\n " << name('a', v) << "\n";
+      for (int way = 0; way < ways(v); ++way) out << " " << held(v, way) << "\n";
+      out << " " << name('a', v) << "\n";
     }
     out << "End\n";
     return possible;
   }
 
  private:
-  bool can_keep(size_t v) const { return timeline_.keepable(static_cast<ValueId>(v)); }
-  bool can_encode(size_t v) const { return can_keep(v) && graph_.values[v].encoding.bytes > 0; }
+  int ways(size_t v) const { return lifetimes_.keepable(static_cast<ValueId>(v)) ? graph_.values[v].way_count() : 0; }
 
   void availability(std::ostream& out) const {
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const auto id = static_cast<ValueId>(v);
-      if (!can_keep(v)) out << " " << name('k', v) << " = 0\n";
-      if (!can_encode(v)) out << " " << name('e', v) << " = 0\n";
-      if (timeline_.asked(id)) out << " " << name('a', v) << " = 1\n";
-      if (timeline_.free(id) && !timeline_.asked(id)) continue;
-      out << " " << name('k', v) << " + " << name('e', v) << " + " << name('o', at(graph_.values[v].producer)) << " - "
-          << name('a', v) << " >= 0\n";
+      if (lifetimes_.asked(id)) out << " " << name('a', v) << " = 1\n";
+      if (lifetimes_.free(id) && !lifetimes_.asked(id)) continue;
+      for (int way = 0; way < ways(v); ++way) out << " + " << held(v, way);
+      out << " + " << name('o', at(graph_.values[v].producer)) << " - " << name('a', v) << " >= 0\n";
     }
     for (size_t o = 0; o < graph_.ops.size(); ++o) {
       std::set<ValueId> reads;
       for (const Arg& arg : graph_.ops[o].args) {
-        if (!arg.shape_only && !timeline_.free(arg.value)) reads.insert(arg.value);
+        if (!arg.shape_only && !lifetimes_.free(arg.value)) reads.insert(arg.value);
       }
       for (const ValueId v : reads) out << " " << name('a', at(v)) << " - " << name('o', o) << " >= 0\n";
     }
   }
 
   bool memory(std::ostream& out) const {
-    std::vector<std::ostringstream> rows(timeline_.events());
+    std::vector<std::ostringstream> rows(lifetimes_.events());
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const auto id = static_cast<ValueId>(v);
-      if (!can_keep(v)) continue;
-      for (const Span& s : timeline_.spans(id)) {
-        for (int32_t t = s.begin; t < s.end; ++t) rows[at(t)] << " + " << graph_.values[v].bytes << " " << name('k', v);
+      for (int way = 0; way < ways(v); ++way) {
+        for (const Span& s : lifetimes_.spans(id, way)) {
+          for (int32_t t = s.begin; t < s.end; ++t)
+            rows[at(t)] << " + " << graph_.values[v].bytes_in(way) << " " << held(v, way);
+        }
       }
-      const Span life = timeline_.whole(id);
-      for (int32_t t = life.begin; can_encode(v) && t < life.end; ++t)
-        rows[at(t)] << " + " << graph_.values[v].encoding.bytes << " " << name('e', v);
     }
     std::set<std::string> seen;
     for (size_t t = 0; t < rows.size(); ++t) {
-      const int64_t room = budget_ - timeline_.base()[t];
+      const int64_t room = budget_ - lifetimes_.base()[t];
       if (room < 0) return false;
       if (rows[t].str().empty()) continue;
       const std::string row = rows[t].str() + " <= " + std::to_string(room);
@@ -90,7 +86,7 @@ class Model {
   }
 
   const Graph& graph_;
-  const Timeline timeline_;
+  const Lifetimes lifetimes_;
   const int64_t budget_;
 };
 
@@ -112,12 +108,13 @@ std::optional<Exact> solve_exact(const Graph& graph, int64_t budget_bytes) {
       std::string line;
       std::getline(in, line);
       if (line.starts_with("Optimal")) {
-        Exact exact{std::stod(line.substr(line.rfind(' '))), Choices(graph.values.size(), Choice::rebuild)};
+        Exact exact{std::stod(line.substr(line.rfind(' '))), Choices(graph.values.size())};
         std::string number, variable;
         double value = 0, cost = 0;
         while (in >> number >> variable >> value >> cost) {
-          if (value < 0.5 || (variable[0] != 'k' && variable[0] != 'e')) continue;
-          exact.choices[std::stoul(variable.substr(1))] = variable[0] == 'k' ? Choice::keep : Choice::encode;
+          if (value < 0.5 || variable[0] != 'h') continue;
+          const size_t dash = variable.find('_');
+          exact.choices[std::stoul(variable.substr(1, dash - 1))] = Choice::hold(std::stoi(variable.substr(dash + 1)));
         }
         result = std::move(exact);
       }

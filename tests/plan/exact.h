@@ -1,20 +1,20 @@
 // The exact optimum of the planner's model, by integer programming (Cbc, run as a program).
 //
-// The model is the bound's (plan/bound.h) with whole choices instead of prices: keep, encode or rebuild each value, every
+// The model is the bound's (plan/bound/bound.h) with whole choices instead of prices: hold in some way or rebuild each value, every
 // event within the budget, replays themselves taking no room. No plan is faster than its optimum; a plan that keeps what
 // the optimum keeps and fits is therefore the best there is.
 #pragma once
 
 #include <optional>
 
-#include "plan/graph.h"
+#include "plan/graph/graph.h"
 
 namespace retrace::plan {
 
 bool have_exact();
 
 struct Exact {
-  double seconds = 0;  // of rebuilding and encoding
+  double seconds = 0;  // of rebuilding, storing and loading
   Choices choices;
 };
 

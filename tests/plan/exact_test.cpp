@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "plan/exact.h"
-#include "plan/plan.h"
-#include "plan/synthetic.h"
-#include "plan/workbench.h"
+#include "plan/solve/plan.h"
+#include "plan/solve/strategies.h"
+#include "synthetic/graphs.h"
 
 namespace retrace::plan {
 namespace {

@@ -1,9 +1,9 @@
 // Plan quality is a gate of its own: figures that a change to the planner must not lose.
 #include <gtest/gtest.h>
 
-#include "plan/plan.h"
-#include "plan/synthetic.h"
-#include "plan/workbench.h"
+#include "plan/solve/plan.h"
+#include "plan/solve/strategies.h"
+#include "synthetic/graphs.h"
 
 namespace retrace::plan {
 namespace {
@@ -58,12 +58,12 @@ TEST(Quality, LayersThatBackwardVisitsFirstKeepMore) {
   const int64_t plain = Simulator(graph).run(keep_saved(graph)).peak_bytes;
   const Plan plan = *solve(graph, plain / 100 * 75).plan;
   int64_t early = 0, late = 0, early_saved = 0, late_saved = 0;
-  const Timeline timeline(graph);
+  const Lifetimes lifetimes(graph);
   for (size_t v = 0; v < graph.values.size(); ++v) {
-    if (!timeline.asked(static_cast<ValueId>(v))) continue;
+    if (!lifetimes.asked(static_cast<ValueId>(v))) continue;
     const bool is_late = v > graph.values.size() / 2;
     (is_late ? late_saved : early_saved) += graph.values[v].bytes;
-    if (plan.choices[v] == Choice::keep) (is_late ? late : early) += graph.values[v].bytes;
+    if (plan.choices[v] == Choice::keep()) (is_late ? late : early) += graph.values[v].bytes;
   }
   EXPECT_GT(late * early_saved, early * late_saved);
 }

@@ -6,10 +6,10 @@
 #include <retrace/errors.h>
 
 #include "plan/brute.h"
-#include "plan/plan.h"
-#include "plan/planner.h"
-#include "plan/synthetic.h"
-#include "plan/workbench.h"
+#include "plan/solve/plan.h"
+#include "plan/solve/planner.h"
+#include "plan/solve/strategies.h"
+#include "synthetic/graphs.h"
 
 namespace retrace::plan {
 namespace {
@@ -40,6 +40,46 @@ TEST(Solve, EveryStrategysPlanPassesVerifyOnRandomGraphs) {
   }
 }
 
+TEST(Solve, WhateverAStrategyFindsIsConfirmedByTheSimulator) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    const Graph graph = synthetic_random(seed, 5 + static_cast<int>(seed % 20));
+    EXPECT_NO_THROW(solve(graph, plain_peak(graph) * 85 / 100, {.verify_strategies = true})) << "seed " << seed;
+  }
+  const Graph graph = synthetic_transformer(3);
+  EXPECT_NO_THROW(solve(graph, plain_peak(graph) / 2, {.verify_strategies = true}));
+}
+
+TEST(Solve, TellsWhichStrategiesItUsedAndForHowLong) {
+  const Graph graph = synthetic_transformer(3);
+  const Answer answer = solve(graph, plain_peak(graph) * 40 / 100);
+  ASSERT_FALSE(answer.strategies.empty());
+  EXPECT_EQ(answer.strategies.front().name, "mincut");
+  double sum = 0;
+  for (const StrategyUse& use : answer.strategies) {
+    EXPECT_GT(use.calls, 0) << use.name;
+    sum += use.seconds;
+  }
+  EXPECT_GT(sum, 0);
+  EXPECT_LE(sum, answer.plan->planning_seconds);
+}
+
+TEST(Solve, AnyStrategyCanBeSwitchedOff) {
+  const Graph graph = synthetic_transformer(3);
+  const int64_t budget = plain_peak(graph) * 60 / 100;
+  std::vector<std::string> all(strategies().begin() + 1, strategies().end());
+  for (const std::string& name : all) {
+    const Answer answer = solve(graph, budget, {.without = {name}});
+    ASSERT_TRUE(answer.plan.has_value()) << name;
+    EXPECT_NO_THROW(verify(*answer.plan, graph)) << name;
+    for (const StrategyUse& use : answer.strategies) EXPECT_NE(use.name, name);
+  }
+  const Answer none = solve(graph, budget, {.without = all});
+  ASSERT_TRUE(none.plan.has_value());
+  EXPECT_EQ(none.plan->strategy, "rebuild_each_time");
+  EXPECT_TRUE(none.strategies.empty());
+  EXPECT_THROW(solve(graph, budget, {.without = {"luck"}}), UsageError);
+}
+
 TEST(Solve, ALargerBudgetIsNeverSlower) {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     const Graph graph = synthetic_random(seed, 8 + static_cast<int>(seed % 20));
@@ -47,7 +87,7 @@ TEST(Solve, ALargerBudgetIsNeverSlower) {
     double before = 1e300;
     Planner planner(graph);
     for (int64_t budget = std::min(least, most) - 3000; budget <= most + 1000; budget += 701) {
-      const Answer answer = planner.solve(budget, "best");
+      const Answer answer = planner.solve(budget);
       if (!answer.plan) {
         EXPECT_EQ(before, 1e300) << "seed " << seed << ": a smaller budget had a plan";
         continue;
@@ -64,7 +104,7 @@ TEST(Solve, APlanDoesNotDependOnWhatWasSolvedBefore) {
   Planner planner(graph);
   for (const int percent : {70, 45, 90, 55, 45}) {
     const int64_t budget = most / 100 * percent;
-    EXPECT_EQ(planner.solve(budget, "best").plan->seconds, solve(graph, budget).plan->seconds) << percent;
+    EXPECT_EQ(planner.solve(budget).plan->seconds, solve(graph, budget).plan->seconds) << percent;
   }
 }
 
@@ -140,8 +180,8 @@ TEST(Solve, IsWithinTwoPercentOfTheBestOfAllPlansOfTinyGraphs) {
     for (const Tried& t : *all) peaks.insert(t.peak_bytes);
     for (const int64_t budget : peaks) {
       ++budgets;
-      const Answer answer = planner.solve(budget, "best");
-      // Below what rebuilding everything again and again takes, a plan is luck.
+      const Answer answer = planner.solve(budget);
+      // Below what rebuilding everything each time takes, a plan is luck.
       if (!answer.plan && budget < answer.smallest_bytes) continue;
       ASSERT_TRUE(answer.plan.has_value()) << "seed " << seed << " budget " << budget;
       const double best = *best_of(*all, budget);

@@ -7,9 +7,9 @@
 #include <functional>
 #include <limits>
 
-#include "plan/plan.h"
-#include "plan/synthetic.h"
-#include "plan/workbench.h"
+#include "plan/solve/plan.h"
+#include "plan/solve/strategies.h"
+#include "synthetic/graphs.h"
 
 namespace retrace::plan {
 namespace {
@@ -56,25 +56,27 @@ TEST_F(Verify, FindsABoundAboveThePlan) {
 }
 
 TEST_F(Verify, FindsAKeptValueThatIsDroppedInstead) {
-  refuses([](Plan& p) { *std::find(p.choices.begin(), p.choices.end(), Choice::keep) = Choice::rebuild; });
+  refuses([](Plan& p) { *std::find(p.choices.begin(), p.choices.end(), Choice::keep()) = Choice::rebuild(); });
 }
 
 TEST_F(Verify, FindsAValueThatCannotBeKept) {
   const std::vector<bool> can = keepable(graph_);
   const auto bad = static_cast<size_t>(std::find(can.begin(), can.end(), false) - can.begin());
-  refuses([&](Plan& p) { p.choices[bad] = Choice::keep; });
+  refuses([&](Plan& p) { p.choices[bad] = Choice::keep(); });
 }
 
-TEST_F(Verify, FindsAValueThatCannotBeEncoded) {
+TEST_F(Verify, FindsAValueHeldInAWayThatItDoesNotHave) {
   refuses([&](Plan& p) {
-    for (size_t v = 0; v < p.choices.size(); ++v) {
-      if (p.choices[v] == Choice::keep && graph_.values[v].encoding.bytes == 0) p.choices[v] = Choice::encode;
+    for (Choice& choice : p.choices) {
+      if (choice == Choice::keep()) choice = Choice::hold(2);
     }
   });
 }
 
-TEST_F(Verify, FindsAChoiceThatIsNone) {
-  refuses([](Plan& p) { p.choices[0] = static_cast<Choice>(17); });
+TEST_F(Verify, FindsATableOfWaysThatIsNotTrue) {
+  refuses([](Plan& p) { ++p.held.at(0).values; });
+  refuses([](Plan& p) { p.held.at(1).kind = "shards"; });
+  refuses([](Plan& p) { p.held.at(1).lossy = true; });
 }
 
 TEST_F(Verify, APlanForAnotherGraphIsTheCallersMistake) {

@@ -12,7 +12,7 @@
 
 #include <retrace/errors.h>
 
-#include "plan/file.h"
+#include "plan/file/file.h"
 #include "plan_file/example.h"
 
 namespace {
@@ -39,7 +39,7 @@ namespace retrace::plan::fuzz_test {
 namespace {
 
 constexpr size_t kHeader = 20, kChecksum = 8;
-constexpr size_t kMultiple = 40, kSlack = 8192;  // of memory; the slack is for messages
+constexpr size_t kMultiple = 80, kSlack = 8192;  // of memory; the slack is for messages
 
 class Mutator {
  public:
@@ -177,6 +177,19 @@ TEST(Fuzz, TheWorstTapeIsASmallMultipleOfItsFile) {
   g = Graph{};
   g.values.resize(100'000);
   EXPECT_TRUE(load_tape(to_bytes(g)));
+  for (Value& v : g.values) v.name = std::string(255, 'x');
+  EXPECT_TRUE(load_tape(to_bytes(g)));
+  g = Graph{};
+  g.values.resize(2'000);
+  for (Value& v : g.values) v.ways.resize(kMostWays, {std::string(255, 'x')});
+  EXPECT_TRUE(load_tape(to_bytes(g)));
+  g = Graph{};
+  g.ops.resize(1);
+  g.ops[0].outputs.resize(100'000, {{}, std::string(15, 'x'), std::string(15, 'y')});
+  EXPECT_TRUE(load_tape(to_bytes(g)));
+  g = Graph{};
+  g.backward_ops.resize(20'000, {std::string(255, 'x')});
+  EXPECT_TRUE(load_tape(to_bytes(g)));
   g = Graph{};
   g.events.resize(100'000);
   EXPECT_TRUE(load_tape(to_bytes(g)));
@@ -188,7 +201,7 @@ bool load_json(const std::string& text) {
 
 TEST(Fuzz, DamagedPlansLoadOrAreRefused) {
   Plan plan;
-  plan.choices.assign(150, Choice::keep);
+  plan.choices.assign(150, Choice::keep());
   plan.seconds = 0.5;
   const std::string whole = to_json(plan);
   int accepted = 0;
@@ -204,11 +217,11 @@ TEST(Fuzz, DamagedPlansLoadOrAreRefused) {
 
 TEST(Fuzz, TheWorstPlanIsASmallMultipleOfItsFile) {
   for (const std::string& piece : {std::string("0,"), std::string("[],"), std::string("\"\","), std::string("{},")}) {
-    std::string text = "{\"retrace_plan\": 1, \"x\": [";
+    std::string text = "{\"retrace_plan\": 2, \"x\": [";
     for (int i = 0; i < 50'000; ++i) text += piece;
     EXPECT_FALSE(load_json(text + "0]}"));
   }
-  std::string text = "{\"retrace_plan\": 1";
+  std::string text = "{\"retrace_plan\": 2";
   for (int i = 0; i < 50'000; ++i) text += ",\"" + std::to_string(i) + "\":0";
   EXPECT_FALSE(load_json(text + "}"));
 }

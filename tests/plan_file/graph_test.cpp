@@ -6,7 +6,7 @@
 
 #include <retrace/errors.h>
 
-#include "plan/graph.h"
+#include "plan/graph/graph.h"
 #include "plan_file/example.h"
 
 namespace retrace::plan::graph_test {
@@ -57,21 +57,36 @@ TEST(Check, AmountsAreFiniteAndNotNegative) {
     expect_refused([&](Graph& g) { g.seconds = bad; }, "graph: seconds is");
     expect_refused([&](Graph& g) { g.ops[0].seconds = bad; }, "op 0 'aten::sin': seconds is");
     expect_refused([&](Graph& g) { g.ops[0].shortcut_seconds = bad; }, "op 0 'aten::sin': shortcut_seconds is");
-    expect_refused([&](Graph& g) { g.values[1].encoding.encode_seconds = bad; }, "encode_seconds is");
-    expect_refused([&](Graph& g) { g.values[1].encoding.decode_seconds = bad; }, "decode_seconds is");
+    expect_refused([&](Graph& g) { g.values[1].ways[0].store_seconds = bad; }, "store_seconds is");
+    expect_refused([&](Graph& g) { g.values[1].ways[0].load_seconds = bad; }, "load_seconds is");
   }
   for (const int64_t bad : {int64_t{-1}, INT64_MIN, INT64_MAX}) {
     expect_refused([&](Graph& g) { g.start_bytes = bad; }, "start_bytes is");
     expect_refused([&](Graph& g) { g.weight_bytes = bad; }, "weight_bytes is");
     expect_refused([&](Graph& g) { g.values[0].bytes = bad; }, "value 0: bytes is");
-    expect_refused([&](Graph& g) { g.values[1].encoding.bytes = bad; }, "encoding.bytes is");
+    expect_refused([&](Graph& g) { g.values[1].ways[0].bytes = bad; }, "bytes held in a way is");
     expect_refused([&](Graph& g) { g.ops[0].working_bytes = bad; }, "working_bytes is");
     expect_refused([&](Graph& g) { g.events[2].other_bytes = bad; }, "event 2: other_bytes is");
     expect_refused([&](Graph& g) { g.events[2].other_peak = bad; }, "other_peak is");
     expect_refused([&](Graph& g) { g.events[2].gradient_bytes = bad; }, "gradient_bytes is");
   }
   expect_refused([](Graph& g) { g.values[0].bytes = g.values[1].bytes = int64_t{3} << 58; }, "all values above 2^60");
-  expect_refused([](Graph& g) { g.values[1].encoding.bytes = 17; }, "larger encoded");
+  expect_refused([](Graph& g) { g.values[1].ways[0].bytes = 17; }, "larger held as 'bits'");
+}
+
+TEST(Check, WhatIsForPeopleIsShortAndInOrder) {
+  const std::string long_name(256, 'x');
+  expect_refused([&](Graph& g) { g.ops[0].name = long_name; }, "name of 256 bytes");
+  expect_refused([&](Graph& g) { g.ops[0].module = long_name; }, "name of 256 bytes");
+  expect_refused([&](Graph& g) { g.values[0].name = long_name; }, "value 0: has a name of 256 bytes");
+  expect_refused([&](Graph& g) { g.values[1].ways[0].kind = long_name; }, "name of 256 bytes");
+  expect_refused([&](Graph& g) { g.backward_ops[0].name = long_name; }, "backward op 0: has a name of 256 bytes");
+  expect_refused([](Graph& g) { g.ops[0].outputs[0].dtype = "a type of sixteen"; }, "longer than 15 bytes");
+  expect_refused([](Graph& g) { g.ops[0].outputs[0].shape[1] = -1; }, "a size of a result is -1");
+  expect_refused([](Graph& g) { g.backward_ops[0].seconds = -1; }, "backward op 0: seconds is");
+  expect_refused([](Graph& g) { g.backward_ops[0].after_event = 5; }, "out of order");
+  expect_refused([](Graph& g) { g.backward_ops.push_back({"aten::mm", 0, 1}); }, "out of order");
+  expect_refused([](Graph& g) { g.values[1].ways.resize(65); }, "65 ways");
 }
 
 TEST(Check, AnOpReadsOnlyWhatWasMadeBeforeIt) {
@@ -122,7 +137,9 @@ TEST(Keepable, IsWhatCanBeRebuiltAndIsWantedAndNotOverwritten) {
               value(8, 4, 4),            // only its shape is looked at
               value(8, 5, kNone),        // a root the step made
               value(8, 2, kNone)};       // written by somebody unknown, over the saved one
-  const auto op = [](Arg arg, std::vector<ValueId> fresh) { return Op{"aten::op", 0, 0, 0, {arg}, std::move(fresh)}; };
+  const auto op = [](Arg arg, std::vector<ValueId> fresh) {
+    return Op{"aten::op", 0, 0, 0, {arg}, std::move(fresh), {}, {}};
+  };
   g.ops.push_back(op({.value = 0}, {1}));
   g.ops.push_back(op({.value = 1, .becomes = 2}, {}));
   g.ops.push_back(op({.value = 2}, {3}));

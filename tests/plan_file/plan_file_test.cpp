@@ -1,12 +1,13 @@
 // Plan files: round trips, and what is refused.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <limits>
 
 #include <retrace/errors.h>
 
-#include "plan/file.h"
+#include "plan/file/file.h"
 #include "plan_file/folder.h"
 
 namespace retrace::plan::plan_file_test {
@@ -19,25 +20,27 @@ Plan example(size_t values) {
   p.signature = 0xfedcba9876543210;  // does not fit a double, nor int64
   p.budget_bytes = int64_t{3} << 29;
   p.strategy = "mincut";
-  p.lossy_values = 7;
+  p.held = {{"as it is", 3, 700, 700, false}, {"bits \"of\" it", 4, 20, 640, true}};
   p.peak_bytes = 1'234'567'890'123;
   p.at_peak = {.weights = 1, .gradients = 2, .kept = 3, .rebuilt = 4, .other = -5};
   p.seconds = 0.1 + 0.2;
   p.replay_seconds = 1e-17;
   p.bound_seconds = 0.25;
   p.planning_seconds = 0;
-  for (size_t i = 0; i < values; ++i) p.choices.push_back(static_cast<Choice>((i * i + i / 7) % 4));
+  for (size_t i = 0; i < values; ++i) p.choices.push_back(all_choices(4)[(i * i + i / 7) % 6]);
   return p;
 }
 
 void expect_same(const Plan& a, const Plan& b) {
   const auto fields = [](const Plan& p) {
     const Owners& o = p.at_peak;
-    return std::tuple(p.signature, p.budget_bytes, p.strategy, p.lossy_values, p.peak_bytes, o.weights, o.gradients,
+    return std::tuple(p.signature, p.budget_bytes, p.strategy, p.lossy_values(), p.peak_bytes, o.weights, o.gradients,
                       o.kept, o.rebuilt, o.other, p.seconds, p.replay_seconds, p.bound_seconds, p.planning_seconds);
   };
   EXPECT_EQ(fields(a), fields(b));
   EXPECT_EQ(a.choices, b.choices);
+  const auto row = [](const HeldValues& h) { return std::tuple(h.kind, h.values, h.bytes, h.plain_bytes, h.lossy); };
+  EXPECT_TRUE(std::ranges::equal(a.held, b.held, {}, row, row));
 }
 
 void expect_refused(const std::string& text, const std::string& why) {
@@ -70,11 +73,20 @@ TEST(PlanFile, WhatIsSavedIsLoaded) {
 
 TEST(PlanFile, CanBeReadByPeople) {
   Plan p = example(0);
-  p.choices = {Choice::keep, Choice::rebuild, Choice::again, Choice::encode};
+  p.choices = {Choice::keep(), Choice::rebuild(), Choice::rebuild_each_time(), Choice::hold(1)};
   const std::string text = to_json(p);
   EXPECT_NE(text.find("\"signature\": \"0xfedcba9876543210\""), std::string::npos) << text;
   EXPECT_NE(text.find("\"budget_bytes\": 1610612736"), std::string::npos) << text;
-  EXPECT_NE(text.find("\"krae\""), std::string::npos) << text;
+  EXPECT_NE(text.find("\"keep rebuild rebuild_each_time way1\""), std::string::npos) << text;
+}
+
+TEST(PlanFile, TheExampleInTheDocsIsTrue) {
+  std::ifstream page(RETRACE_SOURCE_DIR "/docs/plan-format.md");
+  std::string text, line;
+  while (std::getline(page, line) && line != "```json") {
+  }
+  while (std::getline(page, line) && line != "```") text += line + "\n";
+  EXPECT_EQ(to_json(from_json(text, "docs")), text);
 }
 
 TEST(PlanFile, TimesThatAreNotFiniteAreNotSaved) {
@@ -94,14 +106,18 @@ TEST(PlanFile, ForeignAndDamagedFilesAreRefused) {
 }
 
 TEST(PlanFile, OtherVersionsAreRefusedByName) {
-  expect_refused(with("\"retrace_plan\": 1", "\"retrace_plan\": 2"), "is of version 2, and this Retrace reads up to 1");
-  expect_refused(with("\"retrace_plan\": 1", "\"retrace_plan\": 0"), "version that does not exist");
-  expect_refused(with("\"retrace_plan\": 1", "\"retrace_plan\": \"1\""), "version that does not exist");
+  expect_refused(with("\"retrace_plan\": 2", "\"retrace_plan\": 3"),
+                 "is of version 3, and this Retrace reads version 2");
+  expect_refused(with("\"retrace_plan\": 2", "\"retrace_plan\": 1"),
+                 "is of version 1, and this Retrace reads version 2");
+  expect_refused(with("\"retrace_plan\": 2", "\"retrace_plan\": 0"), "version that does not exist");
+  expect_refused(with("\"retrace_plan\": 2", "\"retrace_plan\": \"2\""), "version that does not exist");
 }
 
 TEST(PlanFile, EveryMemberMustBeThereAndOfItsKind) {
   for (const auto* key : {"signature", "strategy", "budget_bytes", "peak_bytes", "at_peak", "weights", "other",
-                          "seconds", "replay_seconds", "bound_seconds", "planning_seconds", "values", "choices"}) {
+                          "seconds", "replay_seconds", "bound_seconds", "planning_seconds", "held", "kind", "bytes",
+                          "plain_bytes", "lossy", "values", "choices"}) {
     const std::string quoted = "\"" + std::string(key) + "\"";
     expect_refused(with(quoted, "\"x\""), "has no '" + std::string(key) + "'");
     expect_refused(with(quoted, quoted + ": null, \"x\""),
@@ -123,14 +139,17 @@ TEST(PlanFile, ImpossibleNumbersAreRefused) {
   expect_refused(with("0xfedcba9876543210", "0x12 "), "hexadecimal");
 }
 
-TEST(PlanFile, ChoicesMustBeLettersAndAsManyAsSaid) {
+TEST(PlanFile, ChoicesMustBeWordsAndAsManyAsSaid) {
   Plan p = example(0);
-  p.choices = {Choice::keep, Choice::encode};
-  const std::string text = to_json(p);
-  const auto changed = [&](const std::string& by) { return std::string(text).replace(text.find("\"ke\""), 4, by); };
-  EXPECT_NO_THROW(from_json(changed("\"k\", \"e\""), "a.plan"));
-  expect_refused(changed("\"kx\""), "a letter other than");
-  expect_refused(changed("\"kek\""), "3 letters");
+  p.choices = {Choice::keep(), Choice::hold(3)};
+  const std::string text = to_json(p), whole = "\"keep way3\"";
+  const auto changed = [&](const std::string& by) {
+    return std::string(text).replace(text.find(whole), whole.size(), by);
+  };
+  EXPECT_NO_THROW(from_json(changed("\"keep\", \"way3\""), "a.plan"));
+  for (const auto* word : {"k", "way", "way0", "way-1", "way65", "way1x", "way99999999999", " keep"})
+    expect_refused(changed("\"keep " + std::string(word) + "\""), "a word that is none of");
+  expect_refused(changed("\"keep way3 keep\""), "3 words");
   expect_refused(changed("7"), "not text");
 }
 

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "plan/file.h"
+#include "plan/file/file.h"
 #include "session/chain.h"
 #include "support/counting.h"
 

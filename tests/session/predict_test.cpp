@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "plan/file.h"
-#include "plan/plan.h"
+#include "plan/file/file.h"
+#include "plan/solve/plan.h"
 #include "session/budget_steps.h"
 #include "support/counting.h"
 #include "support/hostile.h"

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "plan/file.h"
+#include "plan/file/file.h"
 #include "session/budget_steps.h"
 #include "support/hostile.h"
 

@@ -9,9 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "plan/plan.h"
-#include "plan/synthetic.h"
+#include "near_names.h"
+#include "plan/solve/plan.h"
 #include "report/table.h"
+#include "synthetic/graphs.h"
 
 namespace retrace::cli {
 
@@ -30,6 +31,7 @@ struct Row {
   int64_t plain_bytes = 0, budget_bytes = 0;
   double step_seconds = 0;
   plan::Plan plan;
+  std::vector<plan::StrategyUse> strategies;
 };
 
 std::vector<Case> cases() {
@@ -43,10 +45,10 @@ std::vector<Case> cases() {
 
 Row measure(const Case& item, double percent, const std::string& strategy) {
   const plan::Graph graph = item.graph();
-  Row row{item.name, item.layers, graph.values.size(), 0, 0, graph.seconds, {}};
+  Row row{item.name, item.layers, graph.values.size(), 0, 0, graph.seconds, {}, {}};
   row.plain_bytes = plan::plain(graph).peak_bytes;
   row.budget_bytes = static_cast<int64_t>(static_cast<double>(row.plain_bytes) * percent / 100);
-  const plan::Answer answer = plan::solve(graph, row.budget_bytes, {strategy});
+  const plan::Answer answer = plan::solve(graph, row.budget_bytes, {.strategy = strategy});
   if (!answer.plan) {
     throw BadInput(
         "[bench planner] no plan for " + item.name + " of " + std::to_string(item.layers) +
@@ -56,10 +58,13 @@ Row measure(const Case& item, double percent, const std::string& strategy) {
   }
   plan::verify(*answer.plan, graph);
   row.plan = *answer.plan;
+  row.strategies = answer.strategies;
   return row;
 }
 
 nlohmann::ordered_json to_json(const Row& row) {
+  auto spent = nlohmann::ordered_json::object();
+  for (const plan::StrategyUse& use : row.strategies) spent[use.name] = use.seconds;
   return {{"graph", row.name},
           {"layers", row.layers},
           {"values", row.values},
@@ -68,6 +73,7 @@ nlohmann::ordered_json to_json(const Row& row) {
           {"budget_bytes", row.budget_bytes},
           {"peak_bytes", row.plan.peak_bytes},
           {"planning_seconds", row.plan.planning_seconds},
+          {"strategy_seconds", spent},
           {"step_seconds", row.step_seconds},
           {"replay_seconds", row.plan.replay_seconds},
           {"bound_seconds", row.plan.bound_seconds},
@@ -113,7 +119,7 @@ void add_bench_planner(CLI::App& bench, int& exit_code) {
   auto* const planner = bench.add_subcommand(
       "planner", "Planning time and distance from the optimum, on synthetic steps of 8 to 100,000 layers");
   planner->add_option("--budget", options->percent, "In percent of the plain peak")->capture_default_str();
-  planner->add_option("--strategy", options->strategy, "best, mincut, chain, every or greedy")->capture_default_str();
+  planner->add_option("--strategy", options->strategy, join(plan::strategies()))->capture_default_str();
   planner->fallthrough();  // --json is the parent's
   planner->callback([&bench, &exit_code, options] {
     exit_code = run(options->percent, options->strategy, bench.get_option("--json")->count() > 0);

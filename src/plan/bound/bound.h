@@ -1,0 +1,53 @@
+// A proven lower bound on the seconds any plan spends rebuilding, and the prices that prove it.
+//
+// At every event, what is live anyway and what is kept must fit the budget. Each such constraint gets a price in seconds
+// per byte; for any prices, the least cost of a selection (one minimum cut) minus the prices' worth of the bytes there are
+// is at most the seconds of any plan within the budget. The best prices are sought by subgradient steps at a few dozen
+// events that matter; whatever they are, the bound is valid.
+#pragma once
+
+#include <vector>
+
+#include "plan/bound/mincut.h"
+#include "plan/bound/prices.h"
+#include "plan/graph/graph.h"
+#include "plan/graph/lifetimes.h"
+
+namespace retrace::plan {
+
+class Bound {
+ public:
+  Bound(const Graph& graph, const Lifetimes& lifetimes, MinCut& cut);
+
+  // Raises the bound for this budget, until `steps` are spent or it is within `close_enough` of `target_seconds`, what
+  // the best plan known takes. Starts from the prices it had. `reserved` bytes, per event, are taken off the budget:
+  // with any, the result is no bound but closer to what a plan needs, since a replay takes memory too.
+  void tighten(int64_t budget_bytes, double target_seconds, int steps, const std::vector<int64_t>* reserved = nullptr);
+
+  void reset();  // the prices
+
+  double seconds() const { return best_; }                               // the bound
+  const std::vector<double>& per_event() const { return best_prices_; }  // that prove it
+
+  // What is cheapest at given prices.
+  Choices choices(const std::vector<double>& per_event);
+
+  // Bytes that are live at each event, at least, if these choices are made.
+  std::vector<int64_t> live(const Choices& choices) const;
+
+ private:
+  void choose_times(int64_t budget_bytes, const std::vector<int64_t>* reserved);
+  double evaluate(const std::vector<double>& per_event, std::vector<double>& excess);
+  std::vector<double> one_price();
+
+  const Graph& graph_;
+  const Lifetimes& lifetimes_;
+  MinCut& cut_;  // shared: a copy of a Bound has prices of its own, not a network of its own
+  Prices prices_;
+  std::vector<int32_t> times_;    // events that are priced
+  std::vector<double> headroom_;  // for each of them
+  std::vector<double> best_prices_;
+  double best_ = 0;
+};
+
+}  // namespace retrace::plan

@@ -1,0 +1,70 @@
+// The simulator: one step under a set of choices, by the runtime's own rules. It is the judge of every plan.
+#pragma once
+
+#include <memory>
+
+#include "plan/graph/graph.h"
+
+namespace retrace::plan {
+
+struct Owners {
+  int64_t weights = 0, gradients = 0, kept = 0, rebuilt = 0, other = 0;
+  int64_t total() const { return weights + gradients + kept + rebuilt + other; }
+};
+
+struct Outcome {
+  int64_t peak_bytes = 0;
+  size_t peak_event = 0;  // position in graph.events
+  Owners at_peak;
+  double replay_seconds = 0;  // storing and loading included
+  int64_t ops_replayed = 0;
+  int64_t kept_bytes = 0;            // the most that was held at once for backward
+  std::vector<int64_t> event_peaks;  // per event, the most that was live during it; only if asked for
+  double excess = 0;                 // bytes above a budget, if a price was given
+  bool gave_up = false;              // the rest is what was known by then
+};
+
+// What a step costs a search for plans: seconds, and bytes above a budget at a price. The largest excess alone would not
+// tell whether one of two equal peaks is gone; the mean alone would not push down the last one.
+struct Price {
+  int64_t budget_bytes = INT64_MAX;
+  double per_byte = 0;  // seconds
+  double spread = 0;    // how much the mean excess of all events weighs beside the largest
+
+  double excess(int64_t peak_bytes, double sum_of_excesses, size_t events) const;
+};
+
+// Runs through the graph many times without allocating anew. Not thread-safe; copies are independent.
+class Simulator {
+ public:
+  explicit Simulator(const Graph& graph);  // `graph` must outlive it
+  ~Simulator();
+  Simulator(Simulator&&) noexcept;
+  Simulator& operator=(Simulator&&) noexcept;
+
+  // `choices` has one entry per value; those that cannot be followed count as possible() says.
+  // Stops early once the peak is above `give_up_bytes` or the replay above `give_up_seconds`; the outcome then says so by
+  // being above it.
+  Outcome run(const Choices& choices, bool event_peaks = false, int64_t give_up_bytes = INT64_MAX,
+              double give_up_seconds = 1e300);
+
+  // The same, faster if the choices differ in little from those of the last rebase(): of the outcome the peaks, per event
+  // too, the replay's seconds and operators, and the excess are filled. Stops early once the replay is above
+  // `give_up_seconds`, or that and the bytes above the budget at their price together; rebase(), only for the former.
+  // Choices that differ in much become the new base by themselves.
+  Outcome run_incremental(const Choices& choices, double give_up_seconds = 1e300, const Price& price = {});
+  Outcome rebase(const Choices& choices, double give_up_seconds = 1e300, const Price& price = {});
+
+  // What of the tape is live at the highest point of one event, for a search that wants to change something.
+  struct Live {
+    ValueId value;
+    bool rebuilt;  // else held, or still in the program's hands, since forward
+  };
+  std::vector<Live> live_at(const Choices& choices, size_t event);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace retrace::plan

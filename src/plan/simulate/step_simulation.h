@@ -1,0 +1,220 @@
+// One step, event by event, by the runtime's own rules: the inside of the simulator.
+//
+// Mirrors, rule by rule, src/tape/tape.cpp (who is held, and until when) and src/replay/replay.cpp (what is run
+// again, when a rebuilt value is freed). A change there belongs here too; tests/session/predict_test.cpp compares the two.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "plan/graph/graph.h"
+#include "plan/simulate/demand.h"
+#include "plan/simulate/simulator.h"
+
+namespace retrace::plan {
+
+struct SimValue {
+  OpId producer = kNone;
+  int32_t alive = 0, pending = 0, reach = 0, uses = 0;
+  int32_t rebuilt = 0;  // a buffer, or 0
+  int16_t way = kNone;  // in which it is held
+};
+inline bool is_held(const SimValue& v) { return v.way != kNone; }
+
+struct SimOp {
+  std::span<const Arg> args;
+  int32_t alive = 0, pending = 0, reach = 0;
+};
+
+// Memory that lives while somebody refers to it.
+struct Buffer {
+  int64_t bytes = 0;
+  int32_t references = 0;
+  ValueId value = kNone;
+  bool rebuilt = false;
+};
+
+// All there is to know between two events; what follows depends on nothing else.
+struct SimulationState {
+  size_t next_event = 0;
+  bool in_backward = false;
+  std::vector<SimValue> values;
+  std::vector<SimOp> ops;
+  std::vector<Buffer> buffers;  // 0 is none, then one per storage, then those of rebuilt values
+  std::vector<int32_t> free_buffers;
+  std::vector<ValueId> current;  // by storage: whose content it has
+  std::vector<char> consumed;    // by handle: unpacked, or gone
+  std::vector<int32_t> in_hand;  // by handle: the buffer its node has unpacked
+  int64_t live = 0;              // of the tape's values, with what follows among it
+  int64_t held_bytes = 0, rebuilt_bytes = 0;
+  double replay_seconds = 0;
+  int64_t ops_replayed = 0;
+};
+
+// By event, the most that was live: before it changed what is held, and then.
+struct Peaks {
+  std::vector<int64_t> early, late;
+};
+
+class StepSimulation {
+ public:
+  explicit StepSimulation(const Graph& graph);
+
+  // When to stop early.
+  struct Limits {
+    int64_t bytes = INT64_MAX;  // of the peak
+    double seconds = 1e300;     // of replay
+    double cost = 1e300;        // of replay and the bytes above a budget together, at their price:
+    Price price = {};
+  };
+
+  void begin(const Choices& choices, const Limits& limits);  // `choices` must last
+  void limit(const Limits& limits) { limits_ = limits; }
+  void run_until(size_t end);
+  void begin_backward();
+  Outcome finish();
+
+  // Resumes from a state of a whole run, which change_choice() may change; recount() counts what was before it.
+  void resume_from(const SimulationState& state, const Choices& choices, const Limits& limits);
+  void set_peaks(const Peaks& peaks) { peaks_ = peaks; }
+  void recount();
+  void finish_as(const SimulationState& state, const Outcome& whole);  // as that run did from then on
+
+  // As if forward had followed the choice for a value as it is now. At any time before somebody touches the value.
+  void change_choice(ValueId id);
+  bool drops_in_forward() const { return drops_in_forward_; }  // what a graph that died there had saved
+
+  const Graph& graph() const { return graph_; }
+  const SimulationState& now() const { return now_; }
+  bool stopped() const { return stopped_; }
+  size_t first_unpack() const { return first_unpack_; }  // an event: where forward has ended
+  const Peaks& peaks() const { return peaks_; }
+  size_t storages() const { return released_.size(); }
+  std::vector<Simulator::Live> live_at_next_peak();  // in the next event, which happens
+
+  Outcome outcome;
+  bool wants_event_peaks = false;  // and peaks()
+
+  // Who touches what: the first event in which a value or an operator was looked at, or the earliest such event of
+  // what is looked at now.
+  enum class Touches : uint8_t { ignore, record, compare };
+  void track_touches(Touches touches);
+  void clear_touches();
+  size_t first_touch() const { return first_touch_; }
+
+  // For demand.h.
+  SimValue& value(ValueId id) {
+    if (touches_ != Touches::ignore) touch(touched_values_[at(id)]);
+    return now_.values[at(id)];
+  }
+  SimOp& op(OpId id) {
+    if (touches_ != Touches::ignore) touch(touched_ops_[at(id)]);
+    return now_.ops[at(id)];
+  }
+  demand::Work& work(Alive) { return alive_work_; }
+  demand::Work& work(Pending) { return pending_work_; }
+  demand::Work& work(Reach) { return reach_work_; }
+  void nobody_alive(ValueId id) {
+    if ((now_.in_backward || dropping_) && value(id).producer != kNone)
+      stop_holding(id);  // what is evicted may need a root
+  }
+  void nobody_reach(ValueId id) {
+    if (now_.in_backward && value(id).producer == kNone && released(id)) stop_holding(id);
+  }
+  void nobody_pending(ValueId id) {
+    if (value(id).uses == 0) free_rebuilt(id);
+  }
+
+ private:
+  struct OpCost {
+    double seconds = 0, shortcut_seconds = 0;
+    int64_t working_bytes = 0;
+  };
+  struct WayCost {
+    int64_t bytes = 0;
+    double store_seconds = 0, load_seconds = 0;
+  };
+
+  int wanted_way(ValueId id) const;  // in which the choice holds it, or none
+  void touch(size_t& first);
+  double excess() const;
+  bool too_expensive() const;
+  void count_peaks(size_t end);
+  void apply(const Event& event);
+  void add_live_since(size_t event, int64_t bytes);
+
+  void note_peak(int64_t extra);
+  Owners owners(int64_t extra) const;
+  void list_live();
+  static int32_t storage_buffer(int32_t storage) { return storage + 1; }
+  int32_t storage(ValueId id) const { return graph_.values[at(id)].storage; }
+  bool released(ValueId id) const { return storage(id) != kNone && released_[at(storage(id))] <= now_.next_event; }
+  int64_t bytes(ValueId id) const { return bytes_[at(id)]; }
+  const WayCost& way_cost(ValueId id, int way) const { return way_costs_[first_way_[at(id)] + at(way)]; }
+  Buffer& buffer(int32_t id) { return now_.buffers[at(id)]; }
+  void reference(int32_t buffer);
+  void unreference(int32_t buffer);
+  int32_t new_buffer(ValueId id);
+  void spend(double seconds);
+
+  void run_forward(OpId id);
+  void begin_storage(ValueId id);
+  void overwrite(const Arg& arg);
+  void hold(ValueId id, int way);
+  void hold_if_wanted(ValueId id);
+  void stop_holding(ValueId id);
+  void save(HandleId handle);
+  void release_storage(ValueId id);
+
+  void unpack(HandleId handle);
+  void drop(HandleId handle);
+  int32_t content(ValueId id);
+  bool is_available(ValueId id);
+  int32_t obtain(ValueId id);
+  int32_t materialize(ValueId target);
+  void collect_ops(ValueId target);
+  void replay(OpId id);
+  bool may_take_shortcut(OpId id);
+  int32_t scratch_for(const SimOp& o, size_t argument);
+  void take_rebuilt(ValueId id, int32_t buffer);
+  void free_if_unused(ValueId id);
+  void free_rebuilt(ValueId id);
+
+  const Graph& graph_;
+  const std::vector<bool> keepable_;
+  std::vector<char> repeatable_;  // by op: makes something that can be made again
+  bool drops_in_forward_ = false;
+  bool dropping_ = false;  // a saved tensor
+  std::vector<SimValue> first_values_;
+  std::vector<SimOp> first_ops_;
+  std::vector<OpCost> costs_;       // by op
+  std::vector<WayCost> way_costs_;  // of all values, one after another
+  std::vector<size_t> first_way_;   // by value, into way_costs_
+  std::vector<int64_t> bytes_;      // by value; 0 for what came from outside
+  size_t first_unpack_ = 0;
+  std::vector<size_t> offered_;   // by value: the event in which forward first asks whether to hold it; none: the end
+  std::vector<size_t> released_;  // by storage: the event of it; none yet: the end
+
+  SimulationState now_;
+  Peaks peaks_;
+  const Choices* choices_ = nullptr;
+  Limits limits_;
+  std::vector<HandleId> saved_;    // in forward
+  std::vector<uint32_t> visited_;  // by op: the last replay that it was part of
+  std::vector<OpId> order_;        // of one replay
+  std::vector<ValueId> stack_;     //
+  std::vector<int32_t> scratch_;   // of one op
+  demand::Work alive_work_, pending_work_, reach_work_;
+  uint32_t replays_ = 0;
+  int64_t other_ = 0;
+  int64_t event_peak_ = 0, early_peak_ = 0;
+  int64_t excess_ = 0;  // of all events so far
+  bool stopped_ = false, listing_ = false;
+  std::vector<Simulator::Live> seen_;
+
+  Touches touches_ = Touches::ignore;
+  std::vector<size_t> touched_values_, touched_ops_;
+  size_t first_touch_ = 0;
+};
+
+}  // namespace retrace::plan

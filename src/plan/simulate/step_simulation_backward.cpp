@@ -1,0 +1,188 @@
+// The part of StepSimulation that mirrors backward: what is unpacked, run again, held meanwhile and freed.
+#include <algorithm>
+#include <utility>
+
+#include "plan/simulate/step_simulation.h"
+
+namespace retrace::plan {
+
+void StepSimulation::begin_backward() {
+  now_.in_backward = true;
+  for (const HandleId h : saved_) {
+    if (now_.consumed[at(h)] == 0) change_need<Pending>(*this, graph_.handles[at(h)], 1);
+  }
+  saved_.clear();
+}
+
+void StepSimulation::unpack(HandleId handle) {
+  if (!now_.in_backward) begin_backward();
+  const auto h = at(handle);
+  const ValueId id = graph_.handles[h];
+  const int32_t its = materialize(id);
+  if (its != 0 && now_.in_hand[h] == 0) {
+    reference(its);
+    now_.in_hand[h] = its;
+  }
+  --value(id).uses;
+  free_if_unused(id);
+  if (now_.consumed[h] != 0) return;
+  now_.consumed[h] = 1;
+  change_need<Pending>(*this, id, -1);
+}
+
+void StepSimulation::drop(HandleId handle) {
+  const auto h = at(handle);
+  const ValueId id = graph_.handles[h];
+  if (now_.in_backward && now_.consumed[h] == 0) change_need<Pending>(*this, id, -1);
+  now_.consumed[h] = 1;
+  dropping_ = true;
+  change_need<Alive>(*this, id, -1);
+  change_need<Reach>(*this, id, -1);
+  dropping_ = false;
+  if (value(id).producer == kNone) unreference(storage_buffer(storage(id)));
+  if (now_.in_hand[h] != 0) unreference(now_.in_hand[h]);
+  now_.in_hand[h] = 0;
+}
+
+// The buffer that has a value's content, without computing anything; 0 if none does.
+int32_t StepSimulation::content(ValueId id) {
+  const SimValue& v = value(id);
+  if (v.rebuilt != 0) return v.rebuilt;
+  const int32_t its = storage(id);
+  if (its == kNone || now_.current[at(its)] != id) return 0;
+  return buffer(storage_buffer(its)).references > 0 ? storage_buffer(its) : 0;
+}
+
+bool StepSimulation::is_available(ValueId id) {
+  const SimValue& v = value(id);
+  return v.producer == kNone || v.way > kAsItIs || content(id) != 0;
+}
+
+// A value's buffer, loaded if need be. 0 only for what came from outside.
+int32_t StepSimulation::obtain(ValueId id) {
+  const int32_t there = content(id);
+  SimValue& v = value(id);
+  if (there != 0 || v.way <= kAsItIs) return there;
+  v.rebuilt = new_buffer(id);
+  spend(way_cost(id, v.way).load_seconds);
+  note_peak(0);
+  return v.rebuilt;
+}
+
+// Leaves one use of the target, so that it is still there when its buffer is referred to.
+int32_t StepSimulation::materialize(ValueId target) {
+  ++value(target).uses;
+  if (is_available(target)) return obtain(target);
+  collect_ops(target);
+  for (const OpId id : order_) replay(id);
+  return content(target);
+}
+
+void StepSimulation::collect_ops(ValueId target) {
+  ++replays_;
+  order_.clear();
+  stack_.assign(1, target);
+  while (!stack_.empty()) {
+    const OpId producer = value(stack_.back()).producer;
+    stack_.pop_back();
+    if (visited_[at(producer)] == replays_) continue;
+    visited_[at(producer)] = replays_;
+    order_.push_back(producer);
+    for (const Arg& arg : op(producer).args) {
+      if (arg.shape_only) continue;
+      ++value(arg.value).uses;
+      if (!is_available(arg.value)) stack_.push_back(arg.value);
+    }
+  }
+  std::sort(order_.begin(), order_.end());
+}
+
+void StepSimulation::replay(OpId id) {
+  const SimOp& o = op(id);
+  const OpCost& cost = costs_[at(id)];
+  const bool shortcut = may_take_shortcut(id);
+  scratch_.assign(o.args.size(), 0);
+  for (size_t i = 0; i < o.args.size() && !shortcut; ++i) {
+    if (o.args[i].becomes != kNone) scratch_[i] = scratch_for(o, i);
+  }
+  for (const Arg& arg : o.args) {
+    if (!arg.shape_only && arg.becomes == kNone) obtain(arg.value);
+  }
+  note_peak(cost.working_bytes);
+  spend(shortcut ? cost.shortcut_seconds : cost.seconds);
+  ++now_.ops_replayed;
+  for (const ValueId v : graph_.ops[at(id)].fresh) take_rebuilt(v, new_buffer(v));
+  for (size_t i = 0; i < o.args.size(); ++i) {
+    const auto before = scratch_.begin() + static_cast<std::ptrdiff_t>(i);
+    if (scratch_[i] != 0 && std::find(scratch_.begin(), before, scratch_[i]) == before)
+      take_rebuilt(o.args[i].becomes, scratch_[i]);
+  }
+  for (const Arg& arg : o.args) {
+    if (arg.shape_only) continue;
+    --value(arg.value).uses;
+    free_if_unused(arg.value);
+  }
+}
+
+bool StepSimulation::may_take_shortcut(OpId id) {
+  if (costs_[at(id)].shortcut_seconds <= 0) return false;
+  const Op& o = graph_.ops[at(id)];
+  const auto there = [&](ValueId v) { return content(v) != 0; };
+  const auto wanted = [&](const Arg& arg) {
+    if (arg.becomes == kNone) return false;
+    const SimValue& v = value(arg.becomes);
+    return v.uses > 0 || v.pending > 0;
+  };
+  return std::all_of(o.fresh.begin() + 1, o.fresh.end(), there) && std::none_of(o.args.begin(), o.args.end(), wanted);
+}
+
+// The buffer an operator writes over: what we rebuilt for it alone, or a copy. With one reference, its taker's.
+int32_t StepSimulation::scratch_for(const SimOp& o, size_t argument) {
+  const ValueId id = o.args[argument].value;
+  int32_t here = 0;
+  for (size_t i = 0; i < o.args.size(); ++i) {
+    if (o.args[i].value != id) continue;
+    if (scratch_[i] != 0) return scratch_[i];
+    here += o.args[i].shape_only ? 0 : 1;
+  }
+  obtain(id);
+  SimValue& v = value(id);
+  const int32_t waiting = v.pending - (o.pending > 0 ? here : 0);
+  if (v.rebuilt == 0 || v.uses > here || waiting > 0 || buffer(v.rebuilt).references > 1) {
+    const int32_t copy = new_buffer(id);
+    note_peak(0);
+    return copy;
+  }
+  const int32_t taken = std::exchange(v.rebuilt, 0);
+  ceases_source<Pending>(*this, id);
+  return taken;
+}
+
+// Takes over one reference to the buffer.
+void StepSimulation::take_rebuilt(ValueId id, int32_t content) {
+  SimValue& v = value(id);
+  const bool wanted = v.rebuilt == 0 && !is_held(v) && (v.uses > 0 || v.pending > 0);
+  if (!wanted) {
+    unreference(content);
+    return;
+  }
+  becomes_source<Pending>(*this, id);
+  v.rebuilt = content;
+  buffer(content).value = id;
+  if (v.uses == 0) free_if_unused(id);
+}
+
+void StepSimulation::free_if_unused(ValueId id) {
+  const SimValue& v = value(id);
+  const bool each_time = (*choices_)[at(id)] == Choice::rebuild_each_time();
+  if (v.uses > 0 || v.rebuilt == 0 || (v.pending > 0 && !each_time)) return;
+  free_rebuilt(id);
+  ceases_source<Pending>(*this, id);
+}
+
+void StepSimulation::free_rebuilt(ValueId id) {
+  SimValue& v = value(id);
+  if (v.rebuilt != 0) unreference(std::exchange(v.rebuilt, 0));
+}
+
+}  // namespace retrace::plan

@@ -1,0 +1,270 @@
+#include "plan/solve/planner.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include <retrace/errors.h>
+
+namespace retrace::plan {
+namespace {
+
+constexpr int64_t kPercents = 100;
+constexpr int64_t kRounding = 10'000;
+constexpr int64_t kFine = 4, kFineRungs = 8;  // to a percent, and in all
+constexpr size_t kGroup = 4;                  // rungs
+constexpr size_t kSmall = 64;                 // values
+constexpr size_t kManyValues = 1000;
+constexpr int kRungSteps = 20, kFinalSteps = 60;
+constexpr double kImpossible = 1e300;
+constexpr int64_t kPolishRuns = 40;
+constexpr double kFar = 0.03, kTooFar = 0.05;  // of the step, from the bound
+constexpr uint32_t kMostOrders = 10;           // in which values are tried
+constexpr double kLeastEffort = 0.5;           // of the runs, for plans that are close to it
+
+}  // namespace
+
+Planner::Planner(const Graph& graph, SolveOptions options)
+    : graph_(graph), options_(std::move(options)), context_(graph) {
+  plain_ = context_.search.simulate(keep_saved(graph));
+  for (const Op& op : graph.ops) all_seconds_ += op.seconds;
+  make_ladder();
+}
+
+// Every percent, a little below it, so that a budget of so many percent has its rung however it was rounded. Just above
+// the smallest budget a percent more can halve the time: there, more of them, and there a group begins.
+void Planner::make_ladder() {
+  const int64_t percent = plain_.peak_bytes / kPercents;
+  const bool small = graph_.values.size() <= kSmall;
+  if (can_search_by_price(graph_) && !small) {
+    least_bytes_ = rebuild_each_time(INT64_MAX, kImpossible).peak_bytes;
+    for (int64_t i = 0; i < kFineRungs; ++i) ladder_.push_back(least_bytes_ + percent * i / kFine);
+    group_size_ = kGroup;
+  }
+  const int64_t begin = least_bytes_, end = begin + percent * kFineRungs / kFine;
+  size_t below = 0;
+  for (int64_t i = 1; i <= kPercents; ++i) {
+    const int64_t bytes = percent * i - plain_.peak_bytes / kRounding;
+    below += bytes < begin;
+    if (bytes < begin || bytes >= end) ladder_.push_back(bytes);
+  }
+  for (; below % group_size_ != 0; ++below) ladder_.push_back(0);
+  std::sort(ladder_.begin(), ladder_.end());
+  if (small) group_size_ = ladder_.size();
+}
+
+// Every use of a strategy comes through here: it has a name, can be switched off, is timed, what it returns can be
+// verified, and whatever else it came across goes to `front`.
+Candidate Planner::run(const std::string& name, Front* front, const std::function<Candidate()>& strategy) {
+  if (std::find(options_.without.begin(), options_.without.end(), name) != options_.without.end()) return {};
+  const auto begin = std::chrono::steady_clock::now();
+  Candidate best = strategy();
+  Front found = context_.search.take_front();
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  auto use = std::find_if(uses_.begin(), uses_.end(), [&](const StrategyUse& u) { return u.name == name; });
+  if (use == uses_.end()) use = uses_.insert(uses_.end(), {name});
+  ++use->calls;
+  use->seconds += taken.count();
+  if (options_.verify_strategies) {
+    verify_found(name, best);
+    for (const Candidate& c : found.candidates()) verify_found(name, c);
+  }
+  if (front != nullptr) front->merge(std::move(found));
+  return best;
+}
+
+void Planner::verify_found(const std::string& name, const Candidate& found) const {
+  if (found.choices.empty() || found.peak_bytes >= kGaveUp) return;
+  verify(found.choices, graph_);
+  const Outcome outcome = Simulator(graph_).run(found.choices);
+  if (outcome.peak_bytes == found.peak_bytes && outcome.replay_seconds == found.seconds) return;
+  throw InternalError(
+      "[solve] strategy '" + name +
+      "' found a plan that the simulator does not confirm, so nothing was planned. Please report it, and "
+      "plan without it meanwhile (SolveOptions::without).");
+}
+
+Candidate Planner::run_alone(int64_t budget_bytes) {
+  price(budget_bytes);
+  const auto all = all_strategies();
+  const auto chosen =
+      std::find_if(all.begin(), all.end(), [&](const Strategy& s) { return s.name == options_.strategy; });
+  return run(chosen->name, nullptr, [&] { return chosen->solve(context_, budget_bytes, {}); });
+}
+
+// From scratch: what another rung left behind must not make a difference.
+void Planner::price(int64_t budget_bytes) {
+  if (priced_bytes_ == budget_bytes) return;
+  priced_bytes_ = budget_bytes;
+  context_.bound.reset();
+  context_.bound.tighten(budget_bytes, all_seconds_, kRungSteps);
+}
+
+// No plan for the rung is faster; more than any plan takes if there can be none.
+double Planner::bound(size_t number) {
+  const auto [place, added] = bounds_.try_emplace(number, kImpossible);
+  if (!added) return place->second;
+  const auto& base = context_.lifetimes.base();
+  if (!base.empty() && *std::max_element(base.begin(), base.end()) > ladder_[number]) return kImpossible;
+  price(ladder_[number]);
+  return place->second = context_.bound.seconds();
+}
+
+// The strategies one after another, until one is close to the bound.
+Candidate Planner::solve_rung(size_t number, Front& front) {
+  const int64_t budget_bytes = ladder_[number];
+  price(budget_bytes);
+  Candidate best;
+  for (const Strategy& strategy : all_strategies()) {
+    if (!strategy.in_best) continue;
+    Candidate found = run(strategy.name, &front, [&] { return strategy.solve(context_, budget_bytes, best); });
+    if (is_better(found, best, budget_bytes)) best = std::move(found);
+    if (close_to_bound(context_, best, budget_bytes)) break;
+  }
+  return best;
+}
+
+const Front& Planner::solve_group(size_t group) {
+  const auto [place, added] = groups_.try_emplace(group);
+  Front& front = place->second;
+  if (!added) return front;
+  const size_t begin = group * group_size_, end = std::min(ladder_.size(), begin + group_size_);
+  context_.search.collect(end < ladder_.size() ? ladder_[end] : INT64_MAX);
+  const bool by_price = can_search_by_price(graph_);
+  std::vector<size_t> rungs;  // falling
+  Choices cut, lowest;
+  double worst_gap = 0;
+  bool nothing_fits = false;
+  for (size_t number = end; number-- > begin && bound(number) < kImpossible;) {
+    if (ladder_[number] >= least_bytes_) rungs.push_back(number);
+    const bool between = by_price && worst_gap > 0 && number > begin;  // the search by price comes through here
+    if (between || nothing_fits || front.best(ladder_[number]).seconds <= bound(number)) continue;
+    Candidate best = solve_rung(number, front);
+    if (ladder_[number] >= least_bytes_ && close_to_bound(context_, best, ladder_[number])) continue;
+    nothing_fits = !best.fits(ladder_[number]);
+    if (cut.empty()) cut = context_.bound.choices(context_.bound.per_event());
+    worst_gap = std::max(worst_gap, nothing_fits ? kImpossible : best.seconds - bound(number));
+    lowest = best.choices.empty() ? cut : std::move(best.choices);
+  }
+  if (worst_gap > 0 && by_price && !rungs.empty()) search_group_by_price(rungs, cut, lowest, worst_gap, front);
+  context_.search.collect(-1);
+  return front;
+}
+
+// The cut is close to the bound and far from fitting, the other start the other way round: they lead to different plans.
+// Where replays hardly fit, so do another order and what was best so far.
+void Planner::search_group_by_price(const std::vector<size_t>& rungs, const Choices& cut, const Choices& lowest,
+                                    double worst_gap, Front& front) {
+  std::vector<int64_t> budgets;
+  for (auto rung = rungs.rbegin(); rung != rungs.rend(); ++rung) budgets.push_back(ladder_[*rung]);
+  const size_t top = budgets.size() - 1;
+  const double effort = std::clamp(worst_gap / (kFar * graph_.seconds), kLeastEffort, 1.0);
+  const auto is_far = [&](size_t rung, double share) {
+    return front.best(ladder_[rung]).seconds > bound(rung) + share * graph_.seconds;
+  };
+  const auto search = [&](size_t first, const Choices& start, uint32_t seed) {
+    run(kPricedSearch, &front, [&] {
+      search_by_price(context_, budgets, first, start, seed, effort);
+      return Candidate{};
+    });
+  };
+  const auto seconds_found = [&] {
+    double sum = 0;
+    for (const int64_t budget_bytes : budgets) sum += front.best(budget_bytes).seconds;
+    return sum;
+  };
+  search(top, cut, 0);
+  search(0, lowest, 1);
+  if (is_far(rungs.back(), kFar)) {
+    search(0, lowest, 2);
+    if (const Candidate best = front.best(budgets.back()); !best.choices.empty()) search(top, best.choices, 3);
+  }
+  // In a large graph each takes a good part of a second: there, until one finds nothing.
+  for (uint32_t seed = 4; seed < kMostOrders && is_far(rungs.front(), kTooFar); ++seed) {
+    const double before = seconds_found();
+    search(0, lowest, seed);
+    const bool in_vain = before < kImpossible && seconds_found() >= before;
+    if (in_vain && graph_.values.size() >= kManyValues) break;
+  }
+  for (const int64_t budget_bytes : budgets) {
+    Candidate best = front.best(budget_bytes);
+    if (best.choices.empty()) continue;
+    run("improve", &front, [&] {
+      return context_.search.improve(std::move(best), budget_bytes, static_cast<int64_t>(effort * kPolishRuns));
+    });
+  }
+}
+
+// A larger budget looks at all that a smaller one does. Groups further down are left out once the bound shows that
+// nothing in them is faster: what they find stays below their upper end.
+Candidate Planner::best_within(int64_t budget_bytes) {
+  Candidate best;
+  const auto consider = [&](Candidate c) {
+    if (!c.fits(budget_bytes)) return;
+    if (c.seconds < best.seconds || (c.seconds == best.seconds && c.peak_bytes < best.peak_bytes)) best = std::move(c);
+  };
+  consider(plain_);
+  size_t rungs = ladder_.size();
+  while (rungs > 0 && ladder_[rungs - 1] > budget_bytes) --rungs;
+  for (size_t group = (rungs + group_size_ - 1) / group_size_; group-- > 0 && best.seconds > 0;) {
+    consider(solve_group(group).best(budget_bytes));
+    if (bound(group * group_size_) >= best.seconds) break;
+  }
+  // Rebuilding everything each time is a plan too. It is hardly ever the faster one, which a run that gives up soon shows.
+  if (best.fits(budget_bytes) && best.seconds > 0) {
+    Candidate each_time = rebuild_each_time(budget_bytes, best.seconds);
+    if (is_better(each_time, best, budget_bytes)) best = std::move(each_time);
+  }
+  return best;
+}
+
+double Planner::lower_bound(int64_t budget_bytes, double target_seconds) {
+  Bound bound(graph_, context_.lifetimes, context_.cut);
+  bound.tighten(budget_bytes, std::min(target_seconds, all_seconds_), kFinalSteps);
+  return std::clamp(bound.seconds(), 0.0, target_seconds);  // above: it proves that there is no plan at all
+}
+
+// Everything rebuilt whenever it is asked for: the lowest of peaks that need no search.
+Candidate Planner::rebuild_each_time(int64_t give_up_bytes, double give_up_seconds) const {
+  Choices choices(graph_.values.size(), Choice::rebuild_each_time());
+  const Outcome outcome = Simulator(graph_).run(choices, false, give_up_bytes, give_up_seconds);
+  return {std::move(choices), outcome.peak_bytes, outcome.replay_seconds};
+}
+
+Plan Planner::plan_of(Candidate best, int64_t budget_bytes, std::string strategy) {
+  const Outcome outcome = Simulator(graph_).run(best.choices);
+  Plan plan;
+  plan.strategy = std::move(strategy);
+  plan.choices = std::move(best.choices);
+  plan.held = held_values(plan.choices, graph_);
+  plan.signature = graph_.signature;
+  plan.budget_bytes = budget_bytes;
+  plan.peak_bytes = outcome.peak_bytes;
+  plan.at_peak = outcome.at_peak;
+  plan.replay_seconds = outcome.replay_seconds;
+  plan.seconds = graph_.seconds + outcome.replay_seconds;
+  plan.bound_seconds = graph_.seconds + lower_bound(budget_bytes, outcome.replay_seconds);
+  return plan;
+}
+
+Answer Planner::solve(int64_t budget_bytes) {
+  uses_.clear();
+  std::string strategy = options_.strategy;
+  Candidate best = strategy == kBest ? best_within(budget_bytes) : run_alone(budget_bytes);
+  // The last resort of the smallest budgets.
+  if (!best.fits(budget_bytes)) {
+    best = rebuild_each_time(INT64_MAX, kImpossible);
+    strategy = "rebuild_each_time";
+  }
+  Answer answer;
+  answer.strategies = uses_;
+  if (best.fits(budget_bytes)) {
+    answer.plan = plan_of(std::move(best), budget_bytes, strategy);
+  } else {
+    const Outcome least = smallest(graph_);
+    answer.smallest_bytes = least.peak_bytes;
+    answer.smallest_at_peak = least.at_peak;
+  }
+  return answer;
+}
+
+}  // namespace retrace::plan

@@ -1,0 +1,61 @@
+// Plans for one graph, budget by budget.
+//
+// A larger budget must never give a slower plan. So budgets are solved on a fixed ladder of rungs, in groups of a few
+// rungs that are solved together and whatever else was solved before; the plan for a budget is the fastest that fits of
+// the group it falls into and of all lower ones, down to where the bound shows that no plan could be faster. Whatever a
+// smaller budget was given, a larger one has thus seen, or has something at least as fast. In a small graph, where a
+// percent is coarse, all rungs are one group.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plan/graph/graph.h"
+#include "plan/solve/plan.h"
+#include "plan/solve/strategies.h"
+
+namespace retrace::plan {
+
+class Planner {
+ public:
+  explicit Planner(const Graph& graph, SolveOptions options = {});  // `graph` must outlive it
+  Planner(const Planner&) = delete;
+  Planner& operator=(const Planner&) = delete;
+
+  // By a strategy other than "best": for this budget alone, as it comes.
+  Answer solve(int64_t budget_bytes);
+  double lower_bound(int64_t budget_bytes, double target_seconds = 1e300);
+
+ private:
+  Candidate run(const std::string& name, Front* front, const std::function<Candidate()>& strategy);
+  void verify_found(const std::string& name, const Candidate& found) const;
+  Candidate run_alone(int64_t budget_bytes);
+  Candidate solve_rung(size_t number, Front& front);
+  const Front& solve_group(size_t group);
+  void search_group_by_price(const std::vector<size_t>& rungs, const Choices& cut, const Choices& lowest,
+                             double worst_gap, Front& front);
+
+  void price(int64_t budget_bytes);
+  void make_ladder();
+  double bound(size_t number);
+  Candidate best_within(int64_t budget_bytes);
+  Candidate rebuild_each_time(int64_t give_up_bytes, double give_up_seconds) const;
+  Plan plan_of(Candidate best, int64_t budget_bytes, std::string strategy);
+
+  const Graph& graph_;
+  const SolveOptions options_;
+  SolverContext context_;
+  Candidate plain_;
+  std::vector<StrategyUse> uses_;
+  double all_seconds_ = 0;       // of every operator once
+  int64_t least_bytes_ = 0;      // the smallest budget, in graphs small enough to ask
+  std::vector<int64_t> ladder_;  // bytes of each rung, rising
+  size_t group_size_ = 1;
+  std::map<size_t, double> bounds_;  // by rung, as far as they are known
+  std::map<size_t, Front> groups_;   // those that are solved
+  int64_t priced_bytes_ = -1;        // the budget that the prices in the context are for
+};
+
+}  // namespace retrace::plan

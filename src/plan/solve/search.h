@@ -1,0 +1,112 @@
+// From any choices to a plan that fits, and from a plan that fits to a faster one. The simulator judges every move; moves
+// are made in batches, so that their number does not grow with the graph.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "plan/graph/graph.h"
+#include "plan/graph/lifetimes.h"
+#include "plan/simulate/simulator.h"
+#include "plan/solve/candidate.h"
+#include "plan/solve/headroom_tree.h"
+#include "plan/solve/replay_estimate.h"
+
+namespace retrace::plan {
+
+// The peak of a candidate that was given up on.
+inline constexpr int64_t kGaveUp = INT64_MAX / 8;
+
+class Search {
+ public:
+  Search(const Graph& graph, const Lifetimes& lifetimes);
+
+  // Every candidate that is simulated to its end with a peak of at most `most_bytes` is offered to a front, since
+  // it may suit another budget. None until this is called.
+  void collect(int64_t most_bytes) { collected_bytes_ = most_bytes; }
+  const Front& front() const { return front_; }
+  Front take_front() { return std::exchange(front_, {}); }
+
+  Candidate simulate(Choices choices);
+
+  // Choices as they are, with peaks per event: see Simulator.
+  Outcome run_incremental(const Choices& choices, double give_up_seconds, const Price& price);
+  Outcome rebase(const Choices& choices, const Price& price);
+  std::vector<Simulator::Live> live_at(const Choices& choices, size_t event) {
+    return simulator_.live_at(choices, event);
+  }
+
+  // Whether a value is kept in any case.
+  bool fixed(ValueId v) const { return fixed_[at(v)] != 0; }
+
+  // Drops what costs least until the peak is within the budget, then makes replays smaller if that was not enough. Best
+  // effort: look at the peak.
+  Candidate repair(Candidate start, int64_t budget_bytes);
+
+  // Keeps what saves most for its bytes while there are bytes.
+  Candidate fill(Candidate start, int64_t budget_bytes, int rounds = 10);
+
+  // Tries again what repair() gave up too early: values rebuilt each time that there are bytes to hold.
+  Candidate relax(Candidate start, int64_t budget_bytes);
+
+  // Changes one value, or all that are alike, and lets repair and fill answer to it; keeps what turns out better. Up to
+  // `runs` simulator runs.
+  Candidate improve(Candidate start, int64_t budget_bytes, int64_t runs);
+
+  // The most that is live during each event.
+  std::vector<int64_t> event_peaks(const Choices& choices) { return run(choices, true).event_peaks; }
+
+  int64_t runs() const { return runs_; }
+
+ private:
+  struct Move {
+    ValueId value = kNone;
+    Choice to;
+    double seconds = 0;  // gained or lost
+    double score = 0;
+  };
+
+  Outcome run(const Choices& choices, bool event_peaks);
+  Outcome record(const Choices& choices, Outcome outcome);
+  double too_slow() const;
+  Candidate candidate(const Choices& choices, const Outcome& outcome) const;
+  void prune(Choices& choices);
+  void find_small();
+  void keep_small(Choices& choices) const;
+  double cost(ValueId v, Choice choice) const;
+  int64_t bytes(ValueId v, Choice choice) const;
+  void occupy(ValueId v, Choice choice, int64_t sign);
+  bool overlaps_shortage(ValueId v, Choice choice) const;
+  bool fits(ValueId v, Choice from, Choice to);
+  void apply(Choices& choices, ValueId v, Choice to);
+
+  struct Change {
+    std::vector<ValueId> values;
+    Choice to;
+  };
+  std::vector<Change> changes(const Choices& choices, bool alike_together);
+  bool try_change(const Change& change, Candidate& best, int64_t budget_bytes);
+  bool improves(const Outcome& outcome, const Candidate& best, int64_t budget_bytes) const;
+
+  bool drop_round(Choices& choices, int64_t budget_bytes, const Outcome& outcome);
+  bool shrink_replay(Candidate& current, int64_t budget_bytes, const Outcome& outcome);
+  Move best_move(ValueId v, const Choices& choices);
+  std::vector<Move> choose_batch(Choices& choices, const std::vector<char>& refused);
+  std::vector<ValueId> alike(ValueId v, const Choices& choices, Choice unlike) const;
+
+  const Graph& graph_;
+  const Lifetimes& lifetimes_;
+  Simulator simulator_;
+  ReplayEstimate estimate_;
+  HeadroomTree headroom_;
+  std::vector<int32_t> kind_;                // by value: values made alike have the same
+  std::vector<std::vector<ValueId>> kinds_;  // and who they are
+  std::vector<ValueId> small_;               // values that are kept in any case: see keep_small()
+  std::vector<int32_t> readers_;             // by value: operators that look at it
+  std::vector<char> fixed_;                  // by value: not to be touched now
+  Front front_;
+  int64_t collected_bytes_ = -1;
+  int64_t runs_ = 0;
+};
+
+}  // namespace retrace::plan

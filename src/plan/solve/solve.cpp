@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <chrono>
+
+#include <retrace/errors.h>
+
+#include "plan/graph/roots.h"
+#include "plan/solve/plan.h"
+#include "plan/solve/planner.h"
+#include "plan/solve/strategies.h"
+
+namespace retrace::plan {
+
+namespace {
+
+void expect_known(const std::string& name) {
+  const auto& names = strategies();
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  std::string known;
+  for (const std::string& n : names) known += (known.empty() ? "" : ", ") + n;
+  throw UsageError("[solve] no strategy is called '" + name + "', so nothing was planned. There are " + known + ".");
+}
+
+}  // namespace
+
+const std::vector<std::string>& strategies() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all{kBest};
+    for (const Strategy& strategy : all_strategies()) all.emplace_back(strategy.name);
+    return all;
+  }();
+  return names;
+}
+
+Answer solve(const Graph& graph, int64_t budget_bytes, const SolveOptions& options) {
+  expect_known(options.strategy);
+  for (const std::string& name : options.without) expect_known(name);
+  const auto begin = std::chrono::steady_clock::now();
+  Answer answer = Planner(graph, options).solve(budget_bytes);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  if (answer.plan) answer.plan->planning_seconds = taken.count();
+  return answer;
+}
+
+Outcome plain(const Graph& graph) {
+  const Graph as_plain = without(graph, unsaved_roots(graph));
+  return Simulator(as_plain).run(keep_saved(as_plain), /*event_peaks=*/true);
+}
+
+Outcome smallest(const Graph& graph) {
+  const auto each_time = [](const Graph& g) {
+    return Simulator(g).run(Choices(g.values.size(), Choice::rebuild_each_time()), true);
+  };
+  const Outcome outcomes[] = {each_time(graph), each_time(without(graph, idle_roots(graph))), plain(graph)};
+  return *std::min_element(std::begin(outcomes), std::end(outcomes),
+                           [](const Outcome& a, const Outcome& b) { return a.peak_bytes < b.peak_bytes; });
+}
+
+double lower_bound(const Graph& graph, int64_t budget_bytes) { return Planner(graph).lower_bound(budget_bytes); }
+
+}  // namespace retrace::plan

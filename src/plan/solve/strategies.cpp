@@ -1,0 +1,163 @@
+#include <algorithm>
+
+#include "plan/solve/strategies.h"
+
+namespace retrace::plan {
+namespace {
+
+constexpr int kReserveRounds = 2;
+constexpr int64_t kImproveWork = 300'000, kFewestRuns = 24, kMostRuns = 300;  // of values and events, in runs
+constexpr size_t kSearchable = 12000;                                         // values and events
+constexpr int64_t kSearchRuns = 200, kSearchSweeps = 4;  // for each budget, the latter of all values, in runs
+constexpr double kHopeless = 3;                          // steps
+// Of the step: not worth another strategy. In a large graph each takes seconds.
+constexpr double kCloseGap = 0.004, kCloseGapIfLarge = 0.02;
+constexpr size_t kLarge = 5000;  // values
+
+Candidate finish(SolverContext& context, Candidate start, int64_t budget_bytes) {
+  Candidate result = context.search.repair(std::move(start), budget_bytes);
+  if (result.peak_bytes > budget_bytes) return result;
+  result = context.search.fill(std::move(result), budget_bytes);
+  result = context.search.relax(std::move(result), budget_bytes);
+  return context.search.fill(std::move(result), budget_bytes);
+}
+
+}  // namespace
+
+bool close_to_bound(const SolverContext& context, const Candidate& best, int64_t budget_bytes) {
+  const double gap = context.graph.values.size() < kLarge ? kCloseGap : kCloseGapIfLarge;
+  return best.peak_bytes <= budget_bytes && best.seconds - context.bound.seconds() < gap * context.graph.seconds;
+}
+
+Choices keep_saved(const Graph& graph) {
+  Choices choices(graph.values.size());
+  for (const ValueId v : graph.handles) choices[at(v)] = Choice::keep();
+  return choices;
+}
+
+std::vector<ValueId> cut_vertices(const SolverContext& context) {
+  const Graph& graph = context.graph;
+  std::vector<OpId> last_reader(graph.values.size(), kNone);
+  for (size_t o = 0; o < graph.ops.size(); ++o) {
+    for (const Arg& arg : graph.ops[o].args) {
+      if (!arg.shape_only && graph.values[at(arg.value)].producer != kNone)
+        last_reader[at(arg.value)] = static_cast<OpId>(o);
+    }
+  }
+  std::vector<ValueId> cuts;
+  std::vector<std::vector<ValueId>> closing(graph.ops.size());
+  int64_t open_count = 0, open_sum = 0;  // the sum of the ids is the id when one is open
+  const auto open = [&](ValueId v) {
+    if (last_reader[at(v)] == kNone || graph.values[at(v)].producer == kNone) return;
+    ++open_count;
+    open_sum += v;
+    closing[at(last_reader[at(v)])].push_back(v);
+  };
+  for (size_t o = 0; o < graph.ops.size(); ++o) {
+    for (const ValueId v : closing[o]) {
+      --open_count;
+      open_sum -= v;
+    }
+    for (const ValueId v : graph.ops[o].fresh) open(v);
+    for (const Arg& arg : graph.ops[o].args) {
+      if (arg.becomes != kNone) open(arg.becomes);
+    }
+    const auto only = static_cast<ValueId>(open_sum);
+    if (open_count == 1 && context.lifetimes.keepable(only) && (cuts.empty() || cuts.back() != only))
+      cuts.push_back(only);
+  }
+  return cuts;
+}
+
+namespace {
+
+// Prices first as if replays took no memory; then with the bytes they took in the last attempt set aside.
+Candidate solve_mincut(SolverContext& context, int64_t budget_bytes, const Candidate&) {
+  Candidate best;
+  std::vector<int64_t> reserved(context.lifetimes.events());
+  Bound guide = context.bound;
+  for (int round = 0; round < kReserveRounds; ++round) {
+    const Candidate cut = context.search.simulate(guide.choices(guide.per_event()));
+    Candidate result = finish(context, cut, budget_bytes);
+    if (is_better(result, best, budget_bytes)) best = std::move(result);
+    if (close_to_bound(context, best, budget_bytes) || best.peak_bytes > budget_bytes || round + 1 == kReserveRounds)
+      break;
+    const std::vector<int64_t> peaks = context.search.event_peaks(cut.choices), live = guide.live(cut.choices);
+    for (size_t t = 0; t < reserved.size(); ++t) reserved[t] = std::max(reserved[t] / 2, peaks[t] - live[t]);
+    guide.tighten(budget_bytes, best.seconds, 12, &reserved);
+  }
+  return best;
+}
+
+Candidate keep_every(SolverContext& context, int64_t budget_bytes, Choice others) {
+  const std::vector<ValueId> cuts = cut_vertices(context);
+  Candidate best;
+  for (size_t n = 1; n <= cuts.size() + 1; n += 1 + n / 8) {
+    Choices choices(context.graph.values.size(), others);
+    for (size_t i = n - 1; i < cuts.size(); i += n) choices[at(cuts[i])] = Choice::keep();
+    Candidate result = context.search.simulate(std::move(choices));
+    const bool hopeless = result.seconds > kHopeless * context.graph.seconds;
+    if (best.choices.empty() || is_better(result, best, budget_bytes)) best = std::move(result);
+    if (hopeless) break;  // the longer the segments, the slower
+  }
+  return best;
+}
+
+Candidate solve_every(SolverContext& context, int64_t budget_bytes, const Candidate&) {
+  return keep_every(context, budget_bytes, Choice::rebuild());
+}
+
+// From below: nothing is held but cut vertices. Where replays hardly fit, this finds plans that repairs do not.
+Candidate solve_from_below(SolverContext& context, int64_t budget_bytes, const Candidate&) {
+  return finish(context, keep_every(context, budget_bytes, Choice::rebuild_each_time()), budget_bytes);
+}
+
+Candidate solve_from_chain(SolverContext& context, int64_t budget_bytes, const Candidate& best) {
+  return finish(context, solve_chain(context, budget_bytes, best), budget_bytes);
+}
+
+Candidate solve_greedy(SolverContext& context, int64_t budget_bytes, const Candidate&) {
+  return context.search.repair(context.search.simulate(keep_saved(context.graph)), budget_bytes);
+}
+
+// One value, or one kind of values, after another. Where the search by price is quick enough, that does better.
+Candidate improve_best(SolverContext& context, int64_t budget_bytes, const Candidate& best) {
+  const bool alone = best.choices.empty();
+  if (!alone && can_search_by_price(context.graph)) return best;
+  Candidate result = alone ? solve_greedy(context, budget_bytes, best) : best;
+  const auto size = static_cast<int64_t>(context.graph.values.size() + context.graph.events.size());
+  if (result.fits(budget_bytes + budget_bytes / 50)) {
+    const int64_t runs = std::clamp(kImproveWork / size, kFewestRuns, kMostRuns);
+    result = context.search.improve(std::move(result), budget_bytes, runs);
+  }
+  if (result.fits(budget_bytes)) result = context.search.fill(std::move(result), budget_bytes);
+  return result;
+}
+
+// For one budget alone.
+Candidate solve_priced(SolverContext& context, int64_t budget_bytes, const Candidate&) {
+  context.search.collect(budget_bytes);
+  search_by_price(context, {budget_bytes}, 0, context.bound.choices(context.bound.per_event()), 0, 1);
+  return context.search.front().best(budget_bytes);
+}
+
+constexpr Strategy kStrategies[] = {
+    {"mincut", solve_mincut, true},  {"from_below", solve_from_below, true}, {"from_chain", solve_from_chain, true},
+    {"improve", improve_best, true}, {kPricedSearch, solve_priced, false},   {"chain", solve_chain, false},
+    {"every", solve_every, false},   {"greedy", solve_greedy, false},
+};
+
+}  // namespace
+
+std::span<const Strategy> all_strategies() { return kStrategies; }
+
+bool can_search_by_price(const Graph& graph) { return graph.values.size() + graph.events.size() <= kSearchable; }
+
+void search_by_price(SolverContext& context, const std::vector<int64_t>& budgets, size_t first, const Choices& start,
+                     uint32_t seed, double effort) {
+  const int64_t each = std::min(kSearchRuns, kSearchSweeps * static_cast<int64_t>(context.priced_search.values()));
+  const auto runs = static_cast<int64_t>(effort * static_cast<double>(each)) * static_cast<int64_t>(budgets.size());
+  context.priced_search.explore(start, budgets, first, runs, seed);
+}
+
+}  // namespace retrace::plan

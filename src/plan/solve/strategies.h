@@ -1,0 +1,37 @@
+// The strategies: each looks for a plan within one budget in its own way.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "plan/solve/solver_context.h"
+
+namespace retrace::plan {
+
+// Each returns the best it found, which need not fit: look at the peak. Those that start from prices expect context.bound to
+// have been tightened for this budget. `best` is the best so far, if there is one.
+struct Strategy {
+  const char* name;
+  Candidate (*solve)(SolverContext& context, int64_t budget_bytes, const Candidate& best);
+  bool in_best;  // "best" tries those, in this order; the others are for comparison
+};
+std::span<const Strategy> all_strategies();
+
+// Keeps what autograd saved, as a program without Retrace does.
+Choices keep_saved(const Graph& graph);
+
+// Values that everything later is computed from alone, in order: where a chain can be cut.
+std::vector<ValueId> cut_vertices(const SolverContext& context);
+Candidate solve_chain(SolverContext& context, int64_t budget_bytes, const Candidate& best);
+
+// For several budgets at once, rising, from a start that need not fit any; first for the one with number `first`. What it
+// finds is in context.search.front().
+inline constexpr const char* kPricedSearch = "priced_search";
+void search_by_price(SolverContext& context, const std::vector<int64_t>& budgets, size_t first, const Choices& start,
+                     uint32_t seed, double effort);
+bool can_search_by_price(const Graph& graph);  // small enough for it
+
+// Fits, and so close to the bound that more is not worth the time.
+bool close_to_bound(const SolverContext& context, const Candidate& best, int64_t budget_bytes);
+
+}  // namespace retrace::plan
