@@ -1,0 +1,86 @@
+// Small training programs as people write them. They know nothing of Retrace.
+//
+//   torch::manual_seed(1);
+//   Program program = unet();
+//   at::Tensor loss = program.step();
+//
+// All a program draws (weights, batches, noise) comes from the default generator: the same seed, the same training. Each is
+// small, but its activations outweigh its weights, as in the program it stands for.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace retrace::test::programs {
+
+struct Program {
+  std::vector<at::Tensor> parameters;
+  // One whole training step: clears gradients, runs forward, backward and the optimizer; returns the loss.
+  std::function<at::Tensor()> step;
+};
+
+// vision.cpp
+Program unet();                // segmentation: skip connections, batch norm, ReLU in place
+Program masked_autoencoder();  // most patches are hidden, by gather with a random order
+Program simclr();              // two views of each image against all others
+Program yolo();                // detection: boolean masks, and box statistics without grad
+
+// sequences.cpp
+Program lstm();
+Program packed_lstm();  // sequences of several lengths
+Program seq2seq();      // nn::Transformer, with a causal mask
+
+// generative.cpp
+Program diffusion();  // predicts noise: residual blocks, dropout, self-attention over pixels
+Program flow();       // coupling layers, exact likelihood
+Program wgan_gp();    // a penalty on the critic's own gradient; two optimizers
+Program dcgan();      // three backward passes; the discriminator judges one image twice
+
+// physics.cpp
+Program nerf();         // a coarse and a fine field, the second sampled where the first is dense
+Program splatting();    // Gaussians blended front to back
+Program force_field();  // forces are the energy's gradient, and are trained on
+
+// loops.cpp: ordinary models in less ordinary training loops
+Program two_losses();     // two backward passes through one retained graph
+Program micro_batches();  // gradients of several batches add up before the update
+Program maml();           // gradients through three updates of an inner training
+Program lbfgs();          // the optimizer runs forward and backward itself, several times a step
+
+struct Entry {
+  std::string name;
+  Program (*make)();
+  bool steps_alike = true;  // whether every step runs the same operators on the same sizes
+  // What a policy may hold above the plain peak: of the statistics that batch norm overwrites in place a copy is held, to
+  // run the layer again (README). Only where a policy saves nothing else at the fullest moment does that show.
+  int64_t copied_bytes = 0;
+};
+
+inline const std::vector<Entry>& all() {
+  static const std::vector<Entry> programs{
+      {.name = "unet", .make = unet},
+      {.name = "masked_autoencoder", .make = masked_autoencoder},
+      {.name = "simclr", .make = simclr},
+      {.name = "yolo", .make = yolo, .steps_alike = false},
+      {.name = "lstm", .make = lstm},
+      {.name = "packed_lstm", .make = packed_lstm, .steps_alike = false},
+      {.name = "seq2seq", .make = seq2seq},
+      {.name = "diffusion", .make = diffusion},
+      {.name = "flow", .make = flow},
+      {.name = "wgan_gp", .make = wgan_gp},
+      {.name = "dcgan", .make = dcgan},
+      {.name = "nerf", .make = nerf},
+      {.name = "splatting", .make = splatting},
+      {.name = "force_field", .make = force_field},
+      {.name = "two_losses", .make = two_losses},
+      {.name = "micro_batches", .make = micro_batches, .copied_bytes = 2 * 16 * 4},  // of its first batch norm
+      {.name = "maml", .make = maml},
+      {.name = "lbfgs", .make = lbfgs},
+  };
+  return programs;
+}
+
+}  // namespace retrace::test::programs

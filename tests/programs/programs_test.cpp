@@ -1,0 +1,127 @@
+// Whole training programs, as people write them, under every policy and under budgets: the plain program's losses and
+// gradients, bit for bit, in no more than its memory.
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <optional>
+
+#include <retrace/retrace.h>
+
+#include "programs.h"
+#include "session/ways.h"
+#include "support/counting.h"
+#include "support/hostile.h"
+
+namespace retrace::test::programs {
+
+constexpr int kSteps = 3;
+
+void PrintTo(const Entry& entry, std::ostream* out) { *out << entry.name; }
+
+// A training under a budget: its steps, up to the one that was refused.
+struct Attempt {
+  std::vector<std::string> bits;
+  std::vector<int64_t> peaks;
+  std::optional<InfeasibleBudget> refusal;
+};
+
+class Programs : public ::testing::TestWithParam<Entry> {
+ protected:
+  static Program fresh() {
+    torch::manual_seed(1);
+    return GetParam().make();
+  }
+
+  // The next steps of a training, plain without a session.
+  static Seen go_on(const Program& program, Session* session, int steps) {
+    return train(session, steps, [&](int) {
+      Tensors results{program.step()};
+      for (const at::Tensor& p : program.parameters) results.push_back(p.grad());
+      return results;
+    });
+  }
+
+  static Seen run_plain() { return go_on(fresh(), nullptr, kSteps); }
+
+  static Attempt attempt(const Budget& budget) {
+    const Program program = fresh();
+    Session session(budget);
+    Attempt attempt;
+    try {
+      for (int i = 0; i < kSteps; ++i) {
+        const Seen seen = go_on(program, &session, 1);
+        attempt.bits.push_back(seen.bits[0]);
+        attempt.peaks.push_back(seen.peaks[0]);
+      }
+    } catch (const InfeasibleBudget& refusal) {
+      attempt.refusal = refusal;
+    }
+    return attempt;
+  }
+
+  static int64_t highest(const std::vector<int64_t>& peaks) { return *std::max_element(peaks.begin(), peaks.end()); }
+
+  static void expect_plain_bits(const Attempt& attempt, const Seen& plain) {
+    for (size_t i = 0; i < attempt.bits.size(); ++i) EXPECT_TRUE(attempt.bits[i] == plain.bits[i]) << "in step " << i;
+  }
+
+  // The first step only measures; the second is the first with the optimizer's state, which the first could not show.
+  static void expect_share(double share, const Attempt& attempt, const Seen& plain) {
+    EXPECT_EQ(attempt.peaks.at(0), plain.peaks[0]);
+    // L-BFGS lets go of a part of its history in the middle of a step. The estimate of the plain peak counts that part to
+    // the end: from the third step on 100 % is up to 8 % more than the plain program takes.
+    if (!GetParam().steps_alike || GetParam().name == "lbfgs") return;
+    for (size_t i = 2; i < attempt.peaks.size(); ++i)
+      EXPECT_LE(static_cast<double>(attempt.peaks[i]), share * static_cast<double>(plain.peaks[i])) << "in step " << i;
+  }
+};
+
+TEST_P(Programs, TrainAsThePlainProgramInNoMoreThanItsMemoryUnderEveryPolicy) {
+  const Seen plain = run_plain();
+  for (const Policy& policy : {keep_all(), recompute_all(), every(2), selective()}) {
+    SCOPED_TRACE(policy.name());
+    const NothingLeaks nothing_leaks;
+    Session session(policy);
+    const Seen seen = go_on(fresh(), &session, kSteps);
+    EXPECT_TRUE(seen.bits == plain.bits);
+    if (hostile()) continue;  // no policy is followed
+    for (size_t i = 0; i < kSteps; ++i)
+      EXPECT_LE(seen.peaks[i], plain.peaks[i] + GetParam().copied_bytes) << "in step " << i;
+    if (policy.name() == keep_all().name()) {
+      EXPECT_EQ(seen.peaks, plain.peaks);
+    }
+  }
+}
+
+TEST_P(Programs, AreNotRefusedAHundredPercent) {
+  const Seen plain = run_plain();
+  const NothingLeaks nothing_leaks;
+  const Attempt whole = attempt(budget("100%"));
+  EXPECT_FALSE(whole.refusal) << whole.refusal->what();
+  expect_plain_bits(whole, plain);
+  expect_share(1.0, whole, plain);
+}
+
+TEST_P(Programs, StayWithinEightyPercentOrAreToldASmallestBudgetThatWorks) {
+  const Seen plain = run_plain();
+  const NothingLeaks nothing_leaks;
+  Attempt most = attempt(budget("80%"));
+  expect_plain_bits(most, plain);
+  expect_share(0.8, most, plain);
+  // A step shows what it needs backward by backward, and the first one shows no optimizer's state: there may be one more
+  // refusal, and no third.
+  for (int again = 0; again < 2 && most.refusal; ++again) {
+    const int64_t bytes = most.refusal->smallest_bytes;
+    EXPECT_LE(bytes, highest(plain.peaks));
+    most = attempt(budget(bytes));
+    expect_plain_bits(most, plain);
+    if (!most.refusal) {
+      EXPECT_LE(highest(most.peaks), bytes);
+    }
+  }
+  EXPECT_FALSE(most.refusal) << most.refusal->what();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Programs, ::testing::ValuesIn(all()), [](const auto& info) { return info.param.name; });
+
+}  // namespace retrace::test::programs
