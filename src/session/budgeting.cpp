@@ -57,8 +57,7 @@ int64_t Budgeting::budget_bytes(const Known* known) const {
 std::shared_ptr<Run> Budgeting::begin_step(const std::shared_ptr<Timeline>& timeline) {
   const std::lock_guard lock(mutex_);
   start_ = StepStart::now();
-  if (const auto refusal = std::exchange(refusal_, std::nullopt))
-    refuse(*refusal, refusal->smallest_bytes(start_));
+  if (const auto refusal = std::exchange(refusal_, std::nullopt)) refuse(*refusal, refusal->smallest_bytes(start_));
   ++steps_;
   return std::make_shared<Run>(
       budget_.allows_bfloat16(), known_.empty() ? no_guide() : guide_for(known_[latest_]),

@@ -218,10 +218,12 @@ TEST(SilentWrites, AreLateOnceAnOperatorOfTheScopeHasReadOrSavedTheTensorAndOuts
   const Statement saves = line("tanh", {0}, {1});
   EXPECT_EQ(lateness({leaf(0, false), write(0), region(), reads, end}), Lateness::fresh);
   EXPECT_EQ(lateness({leaf(0, false), reads, write(0), region(), end}), Lateness::fresh);
-  EXPECT_EQ(lateness({leaf(0, false), region(), reads, write(0), end}), Lateness::late);
+  const auto reads_again = [](int v) { return line("cos", {v}, {2}); };
+  EXPECT_EQ(lateness({leaf(0, false), region(), reads, write(0), reads_again(0), end}), Lateness::late);
+  EXPECT_EQ(lateness({leaf(0, false), region(), reads, write(0), end}), Lateness::outside);  // and dropped
   EXPECT_EQ(lateness({leaf(0, false), region(), reads, end, write(0)}), Lateness::outside);
   EXPECT_EQ(lateness({leaf(0, true), region(), reads, write(1), end}), Lateness::fresh);
-  EXPECT_EQ(lateness({leaf(0, true), region(), saves, write(1), end}), Lateness::late);
+  EXPECT_EQ(lateness({leaf(0, true), region(), saves, write(1), reads_again(1), end}), Lateness::late);
 }
 
 TEST(WildChecks, SeeAPeakAboveThePlainOne) {
