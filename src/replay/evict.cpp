@@ -19,7 +19,7 @@ constexpr size_t kMostCandidates = 1024;
 
 bool Tape::is_at_hand(ValueId id) {
   const Value& v = value(id);
-  if (v.held || v.encoded || v.rebuilt) return true;
+  if (v.held || v.rebuilt) return true;
   const c10::Storage living = living_storage(id);
   // After its step a weight may have been updated in a way that LibTorch does not count.
   return living && (!closed_ || is_as_marked(id, living));
@@ -61,8 +61,8 @@ int64_t Tape::evictable_bytes(ValueId id) const {
   const Value& v = value(id);
   if (v.uses > 0 || v.producer == kNone) return 0;
   if (v.rebuilt) return v.rebuilt.use_count() > 1 ? 0 : v.bytes;
-  if (!v.held || v.held_copy) return 0;
-  return v.held.use_count() > 1 ? 0 : v.bytes;
+  if (!v.held.storage() || v.held.is_copy()) return 0;
+  return v.held.is_shared() ? 0 : v.bytes;
 }
 
 Tape::Evictable Tape::cheapest() {

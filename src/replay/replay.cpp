@@ -14,7 +14,6 @@
 #include "plan/simulate/demand.h"
 #include "replay/shortcut.h"
 #include "session/testing.h"
-#include "store/encoded_value.h"
 #include "tape/compat.h"
 #include "tape/fingerprint.h"
 #include "tape/generator.h"
@@ -138,24 +137,23 @@ void Replay::plan(ValueId target) {
 }
 
 bool Replay::at_hand(ValueId id, const Op* wanted_by) {
-  return tape_.value(id).encoded || static_cast<bool>(tape_.content(id, wanted_by));
+  return tape_.value(id).held.is_stored() || static_cast<bool>(tape_.content(id, wanted_by));
 }
 
-// A value's content, decoded if need be; it then counts as rebuilt.
+// A value's content, taken from where it was put away if need be; it then counts as rebuilt.
 c10::Storage Replay::obtain(ValueId id, const Op* wanted_by) {
   c10::Storage there = tape_.content(id, wanted_by);
-  const auto encoded = tape_.value(id).encoded;
-  if (there || !encoded) return there;
+  if (there || !tape_.value(id).held.is_stored()) return there;
   const auto start = std::chrono::steady_clock::now();
-  c10::Storage decoded = encoded->decode();
+  c10::Storage taken = tape_.value(id).held.take();
   const auto spent = std::chrono::steady_clock::now() - start;
-  if (tape_.timeline) tape_.timeline->track(decoded);
+  if (tape_.timeline) tape_.timeline->track(taken);
   if (!tape_.accounts.empty()) {
     count(tape_.accounts.front(), &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
   }
-  tape_.value(id).rebuilt = decoded;
+  tape_.value(id).rebuilt = taken;
   made_.push_back(id);
-  return decoded;
+  return taken;
 }
 
 // A rebuild that crosses many cut vertices would need the memory that was saved. It keeps about the square root of them
@@ -299,7 +297,7 @@ void Replay::store(const Op& op, const std::vector<c10::IValue>& stack) {
 
 void Replay::set_rebuilt(const Op& op, ValueId id, const c10::Storage& storage) {
   Value& v = tape_.value(id);
-  if (v.rebuilt || v.held || v.encoded || (v.uses == 0 && v.pending == 0)) return;
+  if (v.rebuilt || v.held || (v.uses == 0 && v.pending == 0)) return;
   if (static_cast<int64_t>(storage.nbytes()) != v.bytes) {
     throw InternalError("[backward] op '" + op.name() + "': it made " + std::to_string(storage.nbytes()) +
                         " bytes when replayed and " + std::to_string(v.bytes) +

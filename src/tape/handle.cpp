@@ -7,7 +7,6 @@
 
 #include <retrace/errors.h>
 
-#include "store/encoded_value.h"
 #include "tape/fingerprint.h"
 #include "tape/no_grad_views.h"
 #include "tape/run.h"
@@ -23,11 +22,11 @@ at::Tensor without_history(const at::Tensor& tensor) { return tensor.grad_fn() ?
 
 uint32_t version_of(const c10::VariableVersion& version) { return version.enabled() ? version.current_version() : 0; }
 
-// Once per value, in a step that has no plan yet: whether it could be held in fewer bytes, and how long that takes.
-void look_for_encoding(Tape& tape, ValueId id, const c10::Storage& storage) {
-  if (tape.timeline->looked_for_encoding(id)) return;
-  if (auto way = EncodedValue::measure(storage, tape.value(id).dtype, tape.run->allows_bfloat16())) {
-    tape.timeline->can_be_held(id, std::move(*way));
+// Once per value, in a step that has no plan yet: in what ways it could be held, and what they take.
+void look_for_ways(Tape& tape, ValueId id, const c10::Storage& storage) {
+  if (tape.timeline->looked_for_ways(id)) return;
+  for (const store::Kind* const kind : tape.run->kinds()) {
+    if (auto way = kind->measure(storage, tape.value(id).dtype)) tape.timeline->can_be_held(id, std::move(*way));
   }
 }
 
@@ -76,7 +75,7 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
     timeline_id_ = tape.timeline->saved(tape, id);
     if (!tape.run) return;
     if (tape.run->only_measures() && !v.unwritten) {
-      if (tape.timeline->can_be_rebuilt(id)) look_for_encoding(tape, id, tensor.storage());
+      if (tape.timeline->can_be_rebuilt(id)) look_for_ways(tape, id, tensor.storage());
     } else {
       tape.timeline->became_root(id);  // nothing will make us let go of it, so no plan should count on that
     }
@@ -88,7 +87,7 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
     fingerprint_ = retrace::fingerprint(tensor);
   if (tape.timeline) {
     timeline_id_ = tape.timeline->saved(tape, id);
-    if (tape.run && !tape.run->follows_plan()) look_for_encoding(tape, id, tensor.storage());
+    if (tape.run && !tape.run->follows_plan()) look_for_ways(tape, id, tensor.storage());
   }
   if (v.keep || (tape.run && !tape.run->follows_plan())) {
     tape.hold(id, tensor.storage());
@@ -98,7 +97,7 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
   value_ = id;
   tape.add_handle(*this);
   if (scope.cuts) scope.cuts->saved(tape, id, tensor.storage());
-  if (!v.held) count(account_, &Counters::dropped_tensors);
+  if (!v.held.storage()) count(account_, &Counters::dropped_tensors);
   tape_ = scope.tape;
 }
 

@@ -52,7 +52,7 @@ ValueId Tape::found_written(ValueId id, const c10::Storage& storage) {
     return id;
   }
   if (known && is_root(value(id))) known->add_fleeting(value(id).first_look);
-  if (!value(id).held_copy) lose(id);
+  if (!value(id).held.is_copy()) lose(id);
   const StorageId its = value(id).storage;
   const ValueId after = add_value(its, kNone, value(id).bytes);
   value(after).foreign = value(id).foreign;

@@ -203,7 +203,7 @@ class Recording {
   // The content that is about to be overwritten must stay available to whoever is rebuilt from it, this op included.
   void prepare_write(const TensorArg& arg, const at::Tensor& seen) {
     const Value& v = tape_.value(arg.value);
-    if (!(replayable_ || v.consumed) || v.held_copy) return;
+    if (!(replayable_ || v.consumed) || v.held.is_copy()) return;
     if (!tape_.is_root(v)) return need_recipe(arg.value);
     if (is_update(v) || !may_copy(v)) {
       repeatable_ = replayable_ = false;
@@ -218,7 +218,7 @@ class Recording {
 
   // From now on it can only be rebuilt. An allocation while the operator runs must not make the tape think otherwise.
   void need_recipe(ValueId id) {
-    const c10::Storage held = tape_.value(id).held;
+    const c10::Storage held = tape_.value(id).held.storage();
     tape_.let_go(id);
     change_need<Alive>(tape_, id, 1);
     needed_.push_back({id, held});
@@ -405,7 +405,7 @@ class Recording {
     } else if (tape_.run->follows_plan()) {
       const plan::Choice choice = tape_.run->choice(id);
       v.keep = choice.holds();
-      v.encode = v.keep && choice.way() != plan::kAsItIs;
+      v.kind = tape_.run->kind(id);
     }
   }
 
@@ -414,7 +414,7 @@ class Recording {
   }
 
   ValueId overwrite(const TensorArg& arg, const at::Tensor& tensor, OpId id) {
-    if (!tape_.value(arg.value).held_copy) tape_.lose(arg.value);
+    if (!tape_.value(arg.value).held.is_copy()) tape_.lose(arg.value);
     const ValueId after = tape_.add_written(tensor, id);
     const Value& before = tape_.value(arg.value);
     if (!before.unwritten) return after;

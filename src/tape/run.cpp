@@ -5,9 +5,9 @@
 
 namespace retrace {
 
-Run::Run(bool allows_bfloat16, Guide guide, FindGuide find_guide, Refuse refuse)
+Run::Run(store::Kinds kinds, Guide guide, FindGuide find_guide, Refuse refuse)
     : only_measures_(guide.budget_bytes == kNoBudget),
-      allows_bfloat16_(allows_bfloat16),
+      kinds_(std::move(kinds)),
       guide_(std::move(guide)),
       find_guide_(std::move(find_guide)),
       refuse_(std::move(refuse)) {}
@@ -38,6 +38,11 @@ plan::Choice Run::choice(ValueId value) const {
   const plan::Choices& choices = guide_.plan->choices;
   const auto at = static_cast<size_t>(value);
   return at < choices.size() ? choices[at] : plan::Choice::keep();
+}
+
+const store::Kind* Run::kind(ValueId value) const {
+  const auto at = static_cast<size_t>(value);
+  return guide_.kinds && at < guide_.kinds->size() ? (*guide_.kinds)[at] : nullptr;
 }
 
 namespace {

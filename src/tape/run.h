@@ -20,6 +20,7 @@ namespace retrace {
 struct Guide {
   std::shared_ptr<const plan::Plan> plan;  // null: none
   std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
+  std::shared_ptr<const store::Kinds> kinds;              // by value: how to hold it; null: as it is
   std::shared_ptr<const std::vector<char>> unheld_roots;  // by value: holding them does not pay
   int64_t budget_bytes = 0;                               // of that kind of step; kNoBudget: it is only measured
   bool is_new = false;                                    // no step has followed it to its end
@@ -32,7 +33,7 @@ class Run final : public memory::Governor {
   using FindGuide = std::function<Guide(size_t index, uint64_t prefix_hash)>;
   // `refuse` is asked to throw when a backward has ended and the step needed more than its budget.
   using Refuse = std::function<void(const Run&)>;
-  Run(bool allows_bfloat16, Guide guide, FindGuide find_guide, Refuse refuse);
+  Run(store::Kinds kinds, Guide guide, FindGuide find_guide, Refuse refuse);
 
   // The plain program runs, and is written down: nothing is forgotten.
   bool only_measures() const { return only_measures_; }
@@ -45,7 +46,8 @@ class Run final : public memory::Governor {
   bool follows_plan() const { return guide_.plan != nullptr; }
   plan::Choice choice(ValueId value) const;
   const std::shared_ptr<const plan::Plan>& plan() const { return guide_.plan; }
-  bool allows_bfloat16() const { return allows_bfloat16_; }
+  const store::Kind* kind(ValueId value) const;         // the plan's, if it is held in another way than as it is
+  const store::Kinds& kinds() const { return kinds_; }  // that values may be held in
   bool plan_is_new() const { return guide_.plan && guide_.is_new; }
   bool is_lossy() const { return guide_.plan && guide_.plan->lossy_values() > 0; }  // nothing to compare then
   bool diverged() const { return diverged_; }  // from the plan it began with, and no other fitted
@@ -64,7 +66,7 @@ class Run final : public memory::Governor {
   bool evict_from(const std::vector<std::shared_ptr<Tape>>& tapes, bool wait);
 
   const bool only_measures_;
-  const bool allows_bfloat16_;
+  const store::Kinds kinds_;
   Guide guide_;
   FindGuide find_guide_;
   Refuse refuse_;

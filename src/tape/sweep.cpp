@@ -47,7 +47,7 @@ void Tape::collect() {
   std::vector<char> wanted(values_.size());
   const auto settle = [&](ValueId id) {
     const bool needed = wanted[static_cast<size_t>(id)] || value(id).alive > 0;
-    if (!needed && value(id).held.use_count() <= 1) let_go(id);
+    if (!needed && !value(id).held.is_shared()) let_go(id);
     return needed || living_storage(id);
   };
   for (OpId id = next_op() - 1; id >= 0; --id) {
@@ -83,7 +83,7 @@ void Tape::drop_lost_ops() {
 // The tape alone has it, and no handle could come to need it.
 bool Tape::is_idle(ValueId id) const {
   const Value& v = value(id);
-  return v.held && v.held.use_count() <= 1 && v.alive == 0 && v.reach == 0;
+  return v.held && !v.held.is_shared() && v.alive == 0 && v.reach == 0;
 }
 
 bool Tape::let_go_idle() {
@@ -107,7 +107,7 @@ bool Tape::let_go_roots() {
   bool freed = false;
   for (size_t v = 0; v < values_.size(); ++v) {
     const Value& root = values_[v];
-    if (!is_root(root) || !root.held || root.alive > 0 || root.uses > 0 || root.held.use_count() > 1) continue;
+    if (!is_root(root) || !root.held || root.alive > 0 || root.uses > 0 || root.held.is_shared()) continue;
     let_go(static_cast<ValueId>(v));
     freed = true;
   }
@@ -119,8 +119,8 @@ bool Tape::let_go_unpaying_roots() {
   std::vector<ValueId> candidates;
   for (size_t v = 0; v < values_.size(); ++v) {
     Value& root = values_[v];
-    if (!is_root(root) || !root.held || root.held_copy || root.alive > 0) continue;
-    if (root.held.use_count() > 1 || root.handles > 0 || std::exchange(root.weighed, true)) continue;
+    if (!is_root(root) || !root.held || root.held.is_copy() || root.alive > 0) continue;
+    if (root.held.is_shared() || root.handles > 0 || std::exchange(root.weighed, true)) continue;
     candidates.push_back(static_cast<ValueId>(v));
   }
   if (candidates.empty()) return false;
@@ -154,7 +154,7 @@ int64_t Tape::forgotten_bytes() {
   ++pricings_;
   for (const Handle* const handle : handles_) {
     Value& v = value(handle->value());
-    if (v.held || v.rebuilt || v.encoded || std::exchange(v.priced, pricings_) == pricings_) continue;
+    if (v.held || v.rebuilt || std::exchange(v.priced, pricings_) == pricings_) continue;
     const bool given = v.given && v.given->use_count() > 0;
     if (!given && storage(v.storage).pin.use_count() == 0) bytes += v.bytes;
   }
@@ -165,7 +165,7 @@ int64_t Tape::below_plain_bytes() {
   int64_t bytes = forgotten_bytes();
   for (const Value& v : values_) {
     if (v.handles > 0 || v.holders > 1) continue;
-    if (v.held ? v.held.use_count() <= 1 : v.rebuilt && v.rebuilt.use_count() <= 1) bytes -= v.bytes;
+    if (v.held ? !v.held.is_shared() : v.rebuilt && v.rebuilt.use_count() <= 1) bytes -= v.bytes;
   }
   return bytes;
 }
@@ -174,7 +174,7 @@ void Tape::balance() {
   if (closed_ || run || !may_be_out_of_balance()) return;
   const auto in_vain = [&](ValueId id) {
     const Value& v = value(id);
-    return v.held && v.handles == 0 && v.holders <= 1 && v.uses == 0 && v.held.use_count() <= 1;
+    return v.held && v.handles == 0 && v.holders <= 1 && v.uses == 0 && !v.held.is_shared();
   };
   int64_t spare = forgotten_bytes();
   std::erase_if(held_, [&](ValueId id) { return !value(id).held; });
@@ -192,7 +192,7 @@ void Tape::balance() {
   std::sort(held.begin(), held.end(), [&](ValueId a, ValueId b) { return value(a).bytes > value(b).bytes; });
   for (const ValueId id : held) {
     if (spare >= 0) break;
-    if (is_root(value(id)) || value(id).held_copy || !in_vain(id)) continue;
+    if (is_root(value(id)) || value(id).held.is_copy() || !in_vain(id)) continue;
     spare += value(id).bytes;
     value(id).keep = false;
     let_go(id);

@@ -7,7 +7,6 @@
 
 #include "memory/allocator.h"
 #include "plan/simulate/demand.h"
-#include "store/encoded_value.h"
 #include "tape/generator.h"
 #include "tape/handle.h"
 #include "tape/run.h"
@@ -211,32 +210,32 @@ int32_t Tape::note_settings() {
 
 void Tape::hold(ValueId id, const c10::Storage& storage) {
   Value& v = value(id);
-  if (v.held || v.encoded || encode(id, storage)) return;
+  if (v.held || put_away(id, storage)) return;
   keeps_any_ |= !is_root(v);
   becomes_source<Alive>(*this, id);
   becomes_source<Pending>(*this, id);
-  v.held = storage;
+  v.held = store::Content::as_it_is(storage);
   if (!v.marked) mark(id, storage, false);
   add_holder(id, storage);
   note_held(id);
 }
 
-bool Tape::encode(ValueId id, const c10::Storage& storage) {
+bool Tape::put_away(ValueId id, const c10::Storage& storage) {
   Value& v = value(id);
-  if (!v.encode) return false;
+  if (!v.kind) return false;
   const memory::OwnerScope owner(Owner::kept);
   const auto start = std::chrono::steady_clock::now();
-  auto encoded = EncodedValue::make(storage, v.dtype, run && run->allows_bfloat16());
+  auto stored = v.kind->put(storage, v.dtype);
   const auto spent = std::chrono::steady_clock::now() - start;
-  if (!encoded) return false;
-  if (timeline) timeline->track(encoded->storage());
+  if (!stored) return false;
+  if (const c10::Storage on_device = stored->on_device(); timeline && on_device) timeline->track(on_device);
   for (const Account& account : accounts) {
     count(account, &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
   }
   becomes_source<Alive>(*this, id);
   becomes_source<Pending>(*this, id);
-  v.encoded = std::move(encoded);
-  note_kept(v.encoded->bytes());
+  v.held = store::Content::stored(std::move(stored));
+  note_kept(v.held.bytes());
   return true;
 }
 
@@ -245,10 +244,9 @@ void Tape::hold_copy(ValueId id, c10::Storage copy) {
   becomes_source<Alive>(*this, id);
   becomes_source<Pending>(*this, id);
   Value& v = value(id);
-  v.held = std::move(copy);
-  v.held_copy = true;
+  v.held = store::Content::copy(std::move(copy));
   note_kept(v.bytes);
-  memory::set_owner(v.held, Owner::kept);
+  memory::set_owner(v.held.storage(), Owner::kept);
   note_held(id);
 }
 
@@ -274,23 +272,15 @@ void Tape::remove_holder(ValueId id, const c10::Storage& storage) {
 
 void Tape::let_go(ValueId id) {
   Value& v = value(id);
-  if (v.encoded) {
-    note_kept(-v.encoded->bytes());
-    v.encoded.reset();
-    ceases_source<Alive>(*this, id);
-    ceases_source<Pending>(*this, id);
-  }
   if (!v.held) return;
-  c10::Storage storage = std::move(v.held);
-  v.held = c10::Storage();
-  if (v.held_copy) {
+  const store::Content content = std::exchange(v.held, {});
+  if (content.is_stored() || content.is_copy()) {
     if (timeline) timeline->copy_gone(id);
-    note_kept(-v.bytes);
+    note_kept(-content.bytes());
   } else {
-    remove_holder(id, storage);
-    if (v.foreign && !memory::is_owned(storage)) trash_.push_back(std::move(storage));  // a deleter that is not ours
+    remove_holder(id, content.storage());
+    if (v.foreign && !memory::is_owned(content.storage())) trash_.push_back(content.storage());  // a deleter not ours
   }
-  v.held_copy = false;
   ceases_source<Alive>(*this, id);
   ceases_source<Pending>(*this, id);
 }
@@ -307,7 +297,7 @@ void Tape::note_kept(int64_t delta) {
 }
 
 void Tape::nobody_alive(ValueId id) {
-  if (!value(id).held && !value(id).encoded) return;
+  if (!value(id).held) return;
   const bool root = is_root(value(id));
   if (counts_reach_ && !closed_ && root) return;  // what is evicted later may need it
   // While recording goes on, an op still to come may read a living tensor whose recipe needs this value, and only a root
@@ -320,7 +310,7 @@ void Tape::nobody_alive(ValueId id) {
 
 void Tape::nobody_reach(ValueId id) {
   const Value& v = value(id);
-  if (closed_ || thread_phase() != Phase::backward || !v.held || !is_root(v) || v.held.use_count() > 1) return;
+  if (closed_ || thread_phase() != Phase::backward || !v.held || !is_root(v) || v.held.is_shared()) return;
   let_go(id);
   dirty_ = true;
 }
@@ -419,12 +409,13 @@ c10::Storage Tape::living_storage(ValueId id) {
 c10::Storage Tape::content(ValueId id, const Op* wanted_by) {
   const Value& v = value(id);
   if (v.rebuilt && wanted_by) return v.rebuilt;
-  if (v.held && v.held.unsafeGetStorageImpl() != storage(v.storage).pin._unsafe_get_target()) return v.held;
+  const c10::Storage& held = v.held.storage();
+  if (held && held.unsafeGetStorageImpl() != storage(v.storage).pin._unsafe_get_target()) return held;
   // Somebody who unpacks gets what the tensor has become, as from plain autograd; an operator needs what it read.
   c10::Storage living = living_storage(id);
   if (living && wanted_by && !is_as_marked(id, living)) living = c10::Storage();
   if (!living && v.rebuilt) return v.rebuilt;
-  if (living || (!v.held && (!is_root(v) || v.encoded))) return living;
+  if (living || (!held && (!is_root(v) || v.held))) return living;
   throw UsageError("[backward] op '" + (wanted_by ? wanted_by->name() : std::string("?")) +
                    "': a tensor it read was changed after forward (an in-place operator, an optimizer's step, a "
                    "pointer), so its result cannot be rebuilt. Change such tensors after backward, or change a clone.");

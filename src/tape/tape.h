@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "plan/simulate/demand.h"
+#include "store/content.h"
 #include "tape/counters.h"
 #include "tape/geometry.h"
 #include "tape/known_steps.h"
@@ -40,7 +41,6 @@ inline constexpr int32_t kNone = -1;
 class Handle;
 class Run;
 class Timeline;
-class EncodedValue;
 
 // An operator's tensor argument: which content it saw, and through which view.
 struct TensorArg {
@@ -99,9 +99,7 @@ struct Value {
   at::ScalarType dtype = at::kFloat;
   bool foreign = false;        // came from outside: a parameter, an input, a buffer
   bool keep = false;           // the policy wants it held, and every later content of its storage with it
-  bool encode = false;         // in fewer bytes, if it can be
   bool consumed = false;       // an op on the tape reads it
-  bool held_copy = false;      // `held` is our own copy, so nobody else can change it
   bool segment_start = false;  // a rebuild in segments stopped here
   bool weighed = false;        // a root: against what it lets be forgotten
   bool scratch = false;        // not the same bit for bit when rebuilt, and need not be
@@ -117,9 +115,9 @@ struct Value {
   uint64_t first_look = 0;  // a place, see KnownSteps
   int32_t looks = 0;
 
-  c10::Storage held;                            // strong while alive: roots, kept values, cut vertices
-  std::shared_ptr<const EncodedValue> encoded;  // instead of `held`
-  c10::Storage rebuilt;                         // strong while pending
+  const store::Kind* kind = nullptr;                               // how to hold it; null: as it is
+  store::Content held;                                             // while alive: roots, kept values, cut vertices
+  c10::Storage rebuilt;                                            // strong while pending
   std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> given;  // to autograd, which may still have it
   int64_t last_used = 0;                                           // by the tape's clock
   int32_t alive = 0;
@@ -130,7 +128,7 @@ struct Value {
   int32_t holders = 0;  // of its bytes, for the books: `held` and handles
   uint32_t priced = 0;  // the last time somebody summed over values
 };
-inline bool is_held(const Value& v) { return v.held || v.encoded; }
+inline bool is_held(const Value& v) { return static_cast<bool>(v.held); }
 
 struct StorageRecord {
   c10::weak_intrusive_ptr<c10::StorageImpl> pin;  // so that its address is never mistaken for its successor's
@@ -338,7 +336,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void join_round(uint64_t round);
   void verify(const Handle& handle, const c10::Storage& storage, const at::Tensor& tensor);
   void drop_op(OpId id);
-  bool encode(ValueId id, const c10::Storage& storage);
+  bool put_away(ValueId id, const c10::Storage& storage);
   bool is_at_hand(ValueId id);
   std::optional<double> seconds_to_rebuild(ValueId id);
   double replay_seconds(const Op& op, ValueId wanted);

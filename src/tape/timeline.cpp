@@ -167,10 +167,10 @@ void Timeline::became_root(ValueId value) {
   if (at < graph_.values.size()) graph_.values[at].producer = plan::kNone;
 }
 
-bool Timeline::looked_for_encoding(ValueId value) {
+bool Timeline::looked_for_ways(ValueId value) {
   const auto at = static_cast<size_t>(value);
-  if (at >= looked_for_encoding_.size()) looked_for_encoding_.resize(at + 1);
-  return std::exchange(looked_for_encoding_[at], 1) != 0;
+  if (at >= looked_for_ways_.size()) looked_for_ways_.resize(at + 1);
+  return std::exchange(looked_for_ways_[at], 1) != 0;
 }
 
 void Timeline::can_be_held(ValueId value, plan::Way way) {

@@ -33,7 +33,7 @@ class Timeline {
   void became_root(ValueId value);
   bool can_be_rebuilt(ValueId value) const { return graph_.values[static_cast<size_t>(value)].producer != plan::kNone; }
   void can_be_held(ValueId value, plan::Way way);
-  bool looked_for_encoding(ValueId value);  // false the first time
+  bool looked_for_ways(ValueId value);  // false the first time
 
   void end(Tape& tape, double seconds);  // nothing is written down after this
   bool ended() const { return ended_; }
@@ -76,7 +76,7 @@ class Timeline {
   int64_t copied_bytes_ = 0;
   std::vector<int64_t> copied_by_event_;
   std::vector<uint64_t> prefix_hashes_;
-  std::vector<char> looked_for_encoding_;
+  std::vector<char> looked_for_ways_;
   std::vector<std::pair<int32_t, double>> shortcuts_;
   bool had_backward_ = false;
   bool ended_ = false;
