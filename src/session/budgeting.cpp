@@ -39,6 +39,26 @@ std::string described(const InfeasibleBudget::Needs& needs) {
          ", the step itself " + std::to_string(needs.step_bytes);
 }
 
+size_t ops_before_backward(const plan::Graph& graph) {
+  size_t ops = 0;
+  for (const plan::Event& event : graph.events) {
+    if (event.kind == plan::EventKind::unpack) break;
+    ops += event.kind == plan::EventKind::op;
+  }
+  return ops;
+}
+
+// How each value is held that a plan does not hold as it is.
+std::shared_ptr<const store::Kinds> kinds_of(const plan::Plan& plan, const plan::Graph& graph) {
+  auto kinds = std::make_shared<store::Kinds>(graph.values.size());
+  for (size_t v = 0; v < std::min(kinds->size(), plan.choices.size()); ++v) {
+    const plan::Choice choice = plan.choices[v];
+    if (!choice.holds() || choice.way() == plan::kAsItIs) continue;
+    (*kinds)[v] = store::find_kind(graph.values[v].ways.at(static_cast<size_t>(choice.way() - 1)).kind);
+  }
+  return kinds;
+}
+
 }  // namespace
 
 // In percent: of the peak that the plain program would have in such a step with what is live now. Of a step that is not
@@ -60,7 +80,7 @@ std::shared_ptr<Run> Budgeting::begin_step(const std::shared_ptr<Timeline>& time
   if (const auto refusal = std::exchange(refusal_, std::nullopt)) refuse(*refusal, refusal->smallest_bytes(start_));
   ++steps_;
   return std::make_shared<Run>(
-      budget_.allows_bfloat16(), known_.empty() ? no_guide() : guide_for(known_[latest_]),
+      store::kinds(budget_.allows_bfloat16()), known_.empty() ? no_guide() : guide_for(known_[latest_]),
       [this](size_t index, uint64_t hash) { return find_guide(index, hash); },
       [this, weak = std::weak_ptr(timeline)](const Run& run) {
         const auto open = weak.lock();
@@ -172,6 +192,7 @@ Guide Budgeting::guide_for(Known& known) {
     plan->peak_bytes += shift;
     plan->at_peak.other += shift;
     prefer_online(known, *plan);
+    known.kinds = kinds_of(*plan, known.graph);
     known.plan = std::make_shared<const plan::Plan>(std::move(*plan));
     known.planned_start_bytes = start_.bytes;
     known.stale = known.followed = false;
@@ -179,6 +200,7 @@ Guide Budgeting::guide_for(Known& known) {
   if (known.plan->strategy == kOnline) return guide;
   guide.plan = known.plan;
   guide.prefix_hashes = known.prefix_hashes;
+  guide.kinds = known.kinds;
   guide.unheld_roots = known.unheld_roots;
   guide.is_new = !known.followed;
   return guide;
@@ -228,11 +250,7 @@ plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double
   } else {
     learn(*known, run, timeline, timeline.peak_bytes());
   }
-  const bool starts_alike = known->plain.start == start_;
-  if (budget_.fraction() && (known->plain.bytes == 0 || !starts_alike)) {
-    const plan::Graph graph = timeline.graph_without_copies();
-    known->plain = peak_of(graph, plan::plain(graph));
-  }
+  if (budget_.fraction()) learn_plain(*known, run, timeline);
   if (!run.plan() && run.most_wanted_bytes() == 0 && !run.only_measures()) {
     known->online = {replay_seconds, timeline.peak_bytes(), start_.bytes};
     if (known->plan && known->plan->strategy == kOnline) {
@@ -243,6 +261,23 @@ plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double
   }
   latest_ = static_cast<size_t>(known - known_.data());
   return known->graph;
+}
+
+// Best from a step that was only measured, which is the plain program. What a step under a budget did has to be taken for
+// it otherwise; then one that did the same up to its first backward (and made optimizer state, say) may know better.
+void Budgeting::learn_plain(Known& known, const Run& run, const Timeline& timeline) {
+  if (known.plain.bytes > 0 && (known.plain_measured || known.plain.start == start_)) return;
+  const plan::Graph graph = timeline.graph_without_copies();
+  known.plain = peak_of(graph, plan::plain(graph));
+  known.plain_measured = run.only_measures();
+  if (known.plain_measured) return;
+  const size_t forward = ops_before_backward(graph);
+  for (const Known& other : known_) {
+    const auto& hashes = *other.prefix_hashes;
+    if (!other.plain_measured || forward == 0 || hashes.size() < forward) continue;
+    if (hashes[forward - 1] == (*known.prefix_hashes)[forward - 1])
+      known.plain.raise_to(other.plain.starting_with(start_));
+  }
 }
 
 std::string Budgeting::why_no_plan(const Run& run, const Timeline& timeline) const {

@@ -45,16 +45,18 @@ class Budgeting {
     plan::Graph graph;
     std::shared_ptr<const std::vector<char>> unheld_roots;  // in a step that follows the plan
     StepPeak plain;                                         // for budgets in percent
+    bool plain_measured = false;                            // by a step that did nothing else
     std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
     std::shared_ptr<const plan::Plan> plan;
-    int64_t start_bytes = 0;           // of the step in `graph`
-    int64_t planned_start_bytes = 0;   // of the step the plan was made for
-    std::vector<double> step_seconds;  // of the latest steps, rebuilding excluded
-    std::vector<double> shortcuts;     // by op, the shortest measured; 0: only estimated so far
-    std::optional<Online> online;      // the latest step that had no plan and kept the budget
-    bool followed = false;             // the plan, to the end of a step
-    bool stale = false;                // the plan: the next step needs another
-    bool timed = false;                // by a step that did nothing but follow its plan
+    std::shared_ptr<const store::Kinds> kinds;  // by value, of the plan
+    int64_t start_bytes = 0;                    // of the step in `graph`
+    int64_t planned_start_bytes = 0;            // of the step the plan was made for
+    std::vector<double> step_seconds;           // of the latest steps, rebuilding excluded
+    std::vector<double> shortcuts;              // by op, the shortest measured; 0: only estimated so far
+    std::optional<Online> online;               // the latest step that had no plan and kept the budget
+    bool followed = false;                      // the plan, to the end of a step
+    bool stale = false;                         // the plan: the next step needs another
+    bool timed = false;                         // by a step that did nothing but follow its plan
   };
 
   Guide guide_for(Known& known);
@@ -63,6 +65,7 @@ class Budgeting {
   void expect_online(const Known& known, plan::Plan& plan) const;
   Guide find_guide(size_t index, uint64_t prefix_hash);
   Known* find_known(const std::vector<uint64_t>& prefix_hashes);
+  void learn_plain(Known& known, const Run& run, const Timeline& timeline);
   void learn(Known& known, const Run& run, const Timeline& timeline, int64_t measured_peak_bytes);
   struct Shortage {
     StepPeak smallest, plain;

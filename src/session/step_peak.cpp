@@ -42,12 +42,20 @@ StepPeak StepPeak::of(const plan::Graph& graph, const plan::Outcome& outcome, co
 
 int64_t StepPeak::starting_with(const StepStart& other) const {
   const int64_t more = other.bytes - start.bytes;
-  if (more < 0) return bytes + more;
+  // Gradients that were there before the first step were not known as such then.
+  if (more < 0) return bytes + std::max(more, more + other.gradient_bytes - start.gradient_bytes);
   int64_t peak = std::max(bytes, without_made + more);
   // Gradients that were not there: nobody knows yet when the program lets go of them, or whether.
   if (other.gradient_bytes > start.gradient_bytes)
     peak = std::max(peak, without_gradients + more + other.gradient_bytes);
   return peak;
+}
+
+void StepPeak::raise_to(int64_t more_bytes) {
+  const int64_t by = std::max<int64_t>(more_bytes - bytes, 0);
+  bytes += by;
+  without_made += by;
+  without_gradients += by;
 }
 
 }  // namespace retrace

@@ -25,6 +25,7 @@ struct StepPeak {
 
   static StepPeak of(const plan::Graph& graph, const plan::Outcome& outcome, const StepStart& start);
   int64_t starting_with(const StepStart& other) const;
+  void raise_to(int64_t more_bytes);
 };
 
 }  // namespace retrace
