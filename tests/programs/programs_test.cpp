@@ -64,16 +64,6 @@ class Programs : public ::testing::TestWithParam<Entry> {
   static void expect_plain_bits(const Attempt& attempt, const Seen& plain) {
     for (size_t i = 0; i < attempt.bits.size(); ++i) EXPECT_TRUE(attempt.bits[i] == plain.bits[i]) << "in step " << i;
   }
-
-  // The first step only measures; the second is the first with the optimizer's state, which the first could not show.
-  static void expect_share(double share, const Attempt& attempt, const Seen& plain) {
-    EXPECT_EQ(attempt.peaks.at(0), plain.peaks[0]);
-    // L-BFGS lets go of a part of its history in the middle of a step. The estimate of the plain peak counts that part to
-    // the end: from the third step on 100 % is up to 8 % more than the plain program takes.
-    if (!GetParam().steps_alike || GetParam().name == "lbfgs") return;
-    for (size_t i = 2; i < attempt.peaks.size(); ++i)
-      EXPECT_LE(static_cast<double>(attempt.peaks[i]), share * static_cast<double>(plain.peaks[i])) << "in step " << i;
-  }
 };
 
 TEST_P(Programs, TrainAsThePlainProgramInNoMoreThanItsMemoryUnderEveryPolicy) {
@@ -99,7 +89,8 @@ TEST_P(Programs, AreNotRefusedAHundredPercent) {
   const Attempt whole = attempt(budget("100%"));
   EXPECT_FALSE(whole.refusal) << whole.refusal->what();
   expect_plain_bits(whole, plain);
-  expect_share(1.0, whole, plain);
+  EXPECT_EQ(whole.peaks.at(0), plain.peaks[0]);
+  for (size_t i = 0; i < whole.peaks.size(); ++i) EXPECT_LE(whole.peaks[i], plain.peaks[i]) << "in step " << i;
 }
 
 TEST_P(Programs, StayWithinEightyPercentOrAreToldASmallestBudgetThatWorks) {
@@ -107,7 +98,10 @@ TEST_P(Programs, StayWithinEightyPercentOrAreToldASmallestBudgetThatWorks) {
   const NothingLeaks nothing_leaks;
   Attempt most = attempt(budget("80%"));
   expect_plain_bits(most, plain);
-  expect_share(0.8, most, plain);
+  EXPECT_EQ(most.peaks.at(0), plain.peaks[0]) << "it only measures";
+  // The second step is the first with the optimizer's state, which the first could not show.
+  for (size_t i = 2; i < most.peaks.size() && GetParam().percent_is_exact; ++i)
+    EXPECT_LE(most.peaks[i], plain.peaks[i] * 8 / 10) << "in step " << i;
   // A step shows what it needs backward by backward, and the first one shows no optimizer's state: there may be one more
   // refusal, and no third.
   for (int again = 0; again < 2 && most.refusal; ++again) {
