@@ -14,7 +14,7 @@
 
 #include <retrace/errors.h>
 
-#include "tape/compat.h"
+#include "libtorch/compat.h"
 
 namespace retrace::memory {
 namespace {

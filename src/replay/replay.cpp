@@ -10,17 +10,17 @@
 
 #include <retrace/errors.h>
 
+#include "libtorch/compat.h"
 #include "memory/allocator.h"
 #include "plan/simulate/demand.h"
-#include "replay/shortcut.h"
-#include "session/testing.h"
-#include "tape/compat.h"
 #include "tape/fingerprint.h"
 #include "tape/generator.h"
 #include "tape/handle.h"
 #include "tape/run.h"
 #include "tape/scope.h"
+#include "tape/shortcut.h"
 #include "tape/timeline.h"
+#include "testing/hooks.h"
 
 namespace retrace {
 namespace {

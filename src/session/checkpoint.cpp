@@ -7,8 +7,8 @@
 #include <retrace/errors.h>
 #include <retrace/sequential.h>
 
-#include "session/testing.h"
 #include "tape/scope.h"
+#include "testing/hooks.h"
 
 namespace retrace {
 namespace detail {

@@ -11,8 +11,8 @@
 #include "plan/solve/plan.h"
 #include "policy/rules.h"
 #include "session/budgeting.h"
-#include "session/testing.h"
 #include "tape/scope.h"
+#include "testing/hooks.h"
 
 namespace retrace {
 namespace detail {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "tape/compat.h"
+#include "libtorch/compat.h"
 
 namespace retrace {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "tape/compat.h"
+#include "libtorch/compat.h"
 #include "tape/tape.h"
 
 namespace retrace {

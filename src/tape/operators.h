@@ -21,7 +21,7 @@ struct OpTraits {
   bool only_writes = false;        // whatever it returns, if anything, is an argument that it wrote
   bool shape_only = false;     // looks only at the shape of its first argument (empty_like, zeros_like, new_full, ...)
   bool uninitialised = false;  // returns memory nobody has written (empty and its kin)
-  bool batch_norm = false;     // see replay/shortcut.h
+  bool batch_norm = false;     // see tape/shortcut.h
   int scratch_output = -1;     // a result whose bytes are its own affair: the same for its backward, not bit for bit
   bool opaque = false;         // rearranges storages: nothing it touches is rebuilt
   bool view = false;           // only makes views: looks at no content

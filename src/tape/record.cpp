@@ -7,16 +7,16 @@
 #include <algorithm>
 #include <chrono>
 
+#include "libtorch/compat.h"
 #include "memory/allocator.h"
 #include "policy/rules.h"
-#include "replay/shortcut.h"
-#include "session/testing.h"
-#include "tape/compat.h"
 #include "tape/generator.h"
 #include "tape/no_grad_views.h"
 #include "tape/run.h"
 #include "tape/scope.h"
+#include "tape/shortcut.h"
 #include "tape/timeline.h"
+#include "testing/hooks.h"
 
 namespace retrace {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "libtorch/compat.h"
 #include "policy/rules.h"
-#include "tape/compat.h"
 #include "tape/no_grad_views.h"
 #include "tape/run.h"
 #include "tape/timeline.h"

@@ -9,7 +9,7 @@
 #include <xmmintrin.h>
 #endif
 
-#include "tape/compat.h"
+#include "libtorch/compat.h"
 
 namespace retrace {
 namespace {

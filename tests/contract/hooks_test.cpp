@@ -5,9 +5,9 @@
 
 #include <retrace/retrace.h>
 
+#include "libtorch/compat.h"
 #include "support/counting.h"
 #include "support/run.h"
-#include "tape/compat.h"
 
 namespace retrace::test::hooks {
 

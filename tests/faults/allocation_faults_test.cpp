@@ -1,7 +1,7 @@
 // Out of memory at every allocation of a step: forward, replay and backward.
 #include <gtest/gtest.h>
 
-#include "session/testing.h"
+#include "testing/hooks.h"
 #include "trainer.h"
 
 namespace retrace::test::faults::allocations {

@@ -6,7 +6,7 @@
 
 #include <typeinfo>
 
-#include "session/testing.h"
+#include "testing/hooks.h"
 #include "trainer.h"
 
 namespace retrace::test::faults::budgets {

@@ -1,8 +1,8 @@
 // An exception at every operator of a step, in forward and in replay.
 #include <gtest/gtest.h>
 
-#include "session/testing.h"
 #include "support/hostile.h"
+#include "testing/hooks.h"
 #include "trainer.h"
 
 namespace retrace::test::faults::operators {

@@ -6,7 +6,7 @@
 #include "generate.h"
 #include "machine.h"
 #include "may_leak.h"
-#include "session/testing.h"
+#include "testing/hooks.h"
 
 namespace retrace::random {
 

@@ -11,8 +11,8 @@
 #include "machine.h"
 #include "may_leak.h"
 #include "operators.h"
-#include "session/testing.h"
 #include "shrink.h"
+#include "testing/hooks.h"
 
 namespace retrace::random {
 

@@ -1,5 +1,5 @@
 // Batch norm is rebuilt from the statistics that forward computed, without computing them again.
-#include "replay/shortcut.h"
+#include "tape/shortcut.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 

@@ -3,12 +3,12 @@
 
 #include <retrace/retrace.h>
 
-#include "session/testing.h"
 #include "support/counting.h"
 #include "support/hostile.h"
 #include "support/operators.h"
 #include "support/run.h"
 #include "tape/fingerprint.h"
+#include "testing/hooks.h"
 
 namespace retrace::test::verify {
 

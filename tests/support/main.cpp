@@ -7,8 +7,8 @@
 
 #include <retrace/memory.h>
 
-#include "session/testing.h"
 #include "support/hostile.h"
+#include "testing/hooks.h"
 
 namespace retrace::test {
 

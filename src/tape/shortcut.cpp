@@ -1,4 +1,4 @@
-#include "replay/shortcut.h"
+#include "tape/shortcut.h"
 
 #include <ATen/ATen.h>
 

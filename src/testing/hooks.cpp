@@ -1,4 +1,4 @@
-#include "session/testing.h"
+#include "testing/hooks.h"
 
 #include <string>
 
