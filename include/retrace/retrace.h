@@ -14,6 +14,7 @@
 #include <retrace/errors.h>
 #include <retrace/memory.h>
 #include <retrace/module.h>
+#include <retrace/names.h>
 #include <retrace/policy.h>
 #include <retrace/sequential.h>
 #include <retrace/session.h>

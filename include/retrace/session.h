@@ -16,6 +16,7 @@
 #include <string>
 
 #include <retrace/budget.h>
+#include <retrace/names.h>
 #include <retrace/plan.h>
 #include <retrace/policy.h>
 #include <retrace/stats.h>
@@ -98,6 +99,14 @@ class Session {
   // the shortest times of all steps like it and what of it can be held in fewer bytes. Throws UsageError if there was none
   // yet, or the file cannot be written.
   void save_tape(const std::string& path) const;
+
+  // From the next step on, tapes call these weights by their paths, and operators and activations by the module whose weight
+  // was read last on the way to them ("blocks.3.mlp.fc1"). Naming again adds to what is known, and replaces names.
+  void name(const Names& names);
+  template <class Module>
+  void name(const Module& module, const std::string& prefix = "") {
+    name(names(module, prefix));
+  }
 
   const Policy& policy() const;
 

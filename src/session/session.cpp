@@ -30,10 +30,12 @@ class SessionState {
   Account account = std::make_shared<Counters>();  // of the latest step
   int64_t steps = 0;
   bool open = false;
-  std::thread::id thread;              // of the open step
-  bool ended_elsewhere = false;        // the step before, on another thread than its own
-  std::optional<Budgeting> budgeting;  // of a session under a budget
-  std::optional<plan::Graph> graph;    // of the latest complete step
+  std::thread::id thread;                          // of the open step
+  bool ended_elsewhere = false;                    // the step before, on another thread than its own
+  std::optional<Budgeting> budgeting;              // of a session under a budget
+  std::optional<plan::Graph> graph;                // of the latest complete step
+  std::shared_ptr<const Description> description;  // of that
+  std::shared_ptr<const NameTable> names;          // null: none
   const std::shared_ptr<KnownSteps> known;
 };
 
@@ -83,7 +85,7 @@ Step::Step(std::shared_ptr<detail::SessionState> session) : session_(std::move(s
                         (verify == Verify::first_step && session_->steps == 0 && !open_scopes().empty());
   const bool overruled = detail::recompute_everything() && !session_->budgeting;
   auto step = std::make_shared<OpenStep>();
-  if (open_scopes().empty()) step->timeline = std::make_shared<Timeline>();
+  if (open_scopes().empty()) step->timeline = std::make_shared<Timeline>(session_->names);
   if (session_->budgeting) step->run = session_->budgeting->begin_step(step->timeline);
   scope_ = begin_scope({.policy = overruled ? recompute_all() : session_->policy,
                         .verify = verifies,
@@ -121,10 +123,12 @@ void Step::end() noexcept {
   // Half a step would be taken for a whole one with less to do.
   if (!step->timeline || session->ended_elsewhere || std::uncaught_exceptions() > step->exceptions) return;
   try {
+    auto description = std::make_shared<const Description>(step->timeline->take_description());
     session->known->learn(step->timeline->prefix_hashes());
     session->graph =
         step->run ? session->budgeting->end_step(*step->run, *step->timeline, session->account->read().replay_seconds)
                   : step->timeline->graph();
+    session->description = std::move(description);
   } catch (...) {  // out of memory: the next step begins without what this one could have taught
   }
 }
@@ -151,16 +155,24 @@ std::optional<PlanSummary> Session::plan() const {
 
 void Session::save_tape(const std::string& path) const {
   std::optional<plan::Graph> graph;
+  std::shared_ptr<const Description> description;
   {
     const std::lock_guard lock(state_->mutex);
     graph = state_->graph;
+    description = state_->description;
   }
   if (!graph) {
     throw UsageError(
         "[Session::save_tape] no step of this session has ended yet, so there is nothing to write: call it after "
         "a step.");
   }
+  description->add_to(*graph);
   plan::save(*graph, path);
+}
+
+void Session::name(const Names& names) {
+  const std::lock_guard lock(state_->mutex);
+  state_->names = std::make_shared<const NameTable>(state_->names.get(), names);
 }
 
 const Policy& Session::policy() const { return state_->policy; }

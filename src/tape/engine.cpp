@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/engine.h>
 
 #include "memory/allocator.h"
+#include "tape/backward_watch.h"
 #include "tape/handle.h"
 #include "tape/no_grad_views.h"
 #include "tape/scope.h"
@@ -19,6 +20,7 @@ class RecordingEngine final : public torch::autograd::Engine {
     torch::autograd::variable_list results;
     {
       const BackwardScope scope(create_graph);
+      const BackwardWatch watch;
       results = Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
     }
     check_budget();

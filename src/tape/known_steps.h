@@ -3,10 +3,21 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 namespace retrace {
+
+// An operator that a backward ran itself.
+struct BackwardOp {
+  std::string name;
+  float seconds = 0;
+  int32_t after = 0;  // so many events since that backward began, releases aside
+};
+using BackwardOps = std::vector<BackwardOp>;
 
 // A session has one step open at a time, and that is who uses this, under its tape's lock.
 class KnownSteps {
@@ -33,12 +44,26 @@ class KnownSteps {
   bool is_fleeting(uint64_t place) const { return fleeting_.count(place) > 0; }
   void add_fleeting(uint64_t place) { fleeting_.insert(place); }
 
+  // What the first backward of a kind (Timeline::begin_backward) ran; null: none was watched.
+  std::shared_ptr<const BackwardOps> backward(uint64_t kind) const {
+    const auto found = backwards_.find(kind);
+    return found == backwards_.end() ? nullptr : found->second;
+  }
+  bool wants_backwards() const { return backward_ops_ < kMostBackwardOps; }
+  void add_backward(uint64_t kind, std::shared_ptr<const BackwardOps> ops) {
+    backward_ops_ += ops->size();
+    backwards_.emplace(kind, std::move(ops));
+  }
+
  private:
   // A program whose shapes never repeat has only new steps: after so many, verifying each would only cost time.
   static constexpr int kMostSteps = 64;
+  static constexpr size_t kMostBackwardOps = 100'000;  // some megabytes
 
   const bool verifies_;
   std::unordered_set<uint64_t> prefixes_, written_, fleeting_;
+  std::unordered_map<uint64_t, std::shared_ptr<const BackwardOps>> backwards_;
+  size_t backward_ops_ = 0;
   int steps_ = 0;
 };
 

@@ -255,8 +255,9 @@ class Recording {
     const OpId id = replayable_ ? tape_.next_op() : kNone;
     meet_plan();
     add_values(id, keep);
+    if (outputs_.empty()) results_are_writes();
     if (has_shortcut(*op_, seen_)) op_->shortcut_seconds = kShortcutShare * op_->seconds;
-    if (tape_.timeline) op_->timeline_id = tape_.timeline->op_made(tape_, *op_, repeatable_);
+    if (tape_.timeline) op_->timeline_id = tape_.timeline->op_made(tape_, *op_, outputs_, repeatable_);
     if (traits_.may_draw && op_->generator.defined() && !has_drawn(op_->generator, default_generator())) {
       op_->generator = at::Generator();
     }
@@ -292,6 +293,11 @@ class Recording {
         for (const at::Tensor& t : v.toTensorVector()) outputs_.push_back(t);
       }
     }
+  }
+
+  // It returned nothing: what it wrote is what there is to show for it.
+  void results_are_writes() {
+    for (const size_t i : written_) outputs_.push_back(seen_[i]);
   }
 
   // Results in storages nobody has seen. One that somebody else holds already (an operator that returns what it cached)

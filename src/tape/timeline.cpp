@@ -22,7 +22,7 @@ uint64_t hash_of(const std::string& text) {
 
 }  // namespace
 
-Timeline::Timeline() {
+Timeline::Timeline(std::shared_ptr<const NameTable> names) : description_(std::move(names)) {
   book_.emplace();
   peak_.emplace();
   window_ = memory::next_window();
@@ -54,6 +54,7 @@ void Timeline::note_releases(Tape& tape) {
     if (static_cast<int64_t>(record.pin.use_count()) > v.holders) continue;
     describe(tape, record.current);
     add_event(plan::EventKind::release, record.current);
+    ++releases_;
     in_program_[i] = in_program_.back();
     in_program_.pop_back();
   }
@@ -71,6 +72,7 @@ void Timeline::describe(Tape& tape, ValueId id) {
   described.bytes = v.bytes;
   described.storage = number_of(v.storage);
   described.external = v.foreign;
+  description_.add_value(id, tape.storage(v.storage).pin._unsafe_get_target());
 }
 
 // The tape also numbers storages that hold no value of their own (what an unpack gave out); the graph has no more
@@ -97,7 +99,7 @@ void Timeline::op_made_nothing() {
   }
 }
 
-int32_t Timeline::op_made(Tape& tape, const Op& op, bool replayable) {
+int32_t Timeline::op_made(Tape& tape, const Op& op, const std::vector<at::Tensor>& results, bool replayable) {
   const auto id = static_cast<plan::OpId>(graph_.ops.size());
   plan::Op& recorded = graph_.ops.emplace_back();
   recorded.name = op.name();
@@ -117,6 +119,7 @@ int32_t Timeline::op_made(Tape& tape, const Op& op, bool replayable) {
     graph_.values[static_cast<size_t>(output.value)].producer = replayable ? id : plan::kNone;
     in_program_.push_back(tape.value(output.value).storage);
   }
+  description_.add_op(recorded, results);
   window_ = memory::next_window();
   graph_.events.push_back({plan::EventKind::op, id, op_window_.now, window_.now, op_window_.gradients});
   copied_by_event_.push_back(copied_bytes_);
@@ -148,6 +151,12 @@ void Timeline::unpack_ended() { window_ = memory::next_window(); }
 void Timeline::dropped(Tape& tape, int32_t handle) {
   note_releases(tape);
   add_event(plan::EventKind::drop, handle);
+}
+
+uint64_t Timeline::begin_backward() { return mixed(prefix_hashes_.empty() ? 1 : prefix_hashes_.back(), ++backwards_); }
+
+void Timeline::ran_backward(std::shared_ptr<const BackwardOps> ops, int32_t events_before) {
+  description_.add_backward(std::move(ops), events_before);
 }
 
 void Timeline::copied(ValueId value, int64_t bytes) {

@@ -5,20 +5,21 @@
 
 #include "memory/allocator.h"
 #include "plan/graph/graph.h"
+#include "tape/description.h"
 #include "tape/tape.h"
 
 namespace retrace {
 
 class Timeline {
  public:
-  Timeline();
+  explicit Timeline(std::shared_ptr<const NameTable> names);
 
   // An operator is about to run; it ran (before its results count as on the tape); what it made is on the tape. One that
   // only made a view ends with op_made_nothing().
   void op_begins(Tape& tape);
   void op_ran();
   void op_made_nothing();
-  int32_t op_made(Tape& tape, const Op& op, bool replayable);  // gives the op's id
+  int32_t op_made(Tape& tape, const Op& op, const std::vector<at::Tensor>& results, bool replayable);  // gives its id
   void shortcut_took(const Op& op, double seconds);
 
   int32_t saved(Tape& tape, ValueId value);  // gives the handle's id
@@ -35,6 +36,12 @@ class Timeline {
   void can_be_held(ValueId value, plan::Way way);
   bool looked_for_ways(ValueId value);  // false the first time
 
+  // A backward begins: gives its kind, equal in steps that did the same so far. What it has run, itself or one of its kind.
+  uint64_t begin_backward();
+  void ran_backward(std::shared_ptr<const BackwardOps> ops, int32_t events_before);
+  // So far, releases aside: when those are noticed is no property of the step.
+  int32_t lasting_events() const { return static_cast<int32_t>(graph_.events.size()) - releases_; }
+
   void end(Tape& tape, double seconds);  // nothing is written down after this
   bool ended() const { return ended_; }
   bool had_backward() const { return had_backward_; }
@@ -48,7 +55,8 @@ class Timeline {
 
   void track(const c10::Storage& storage);  // it belongs to the tape
 
-  plan::Graph graph() const;
+  Description take_description() { return std::move(description_); }  // of a step that has ended
+  plan::Graph graph() const;                                          // without its description
   plan::Graph graph_without_copies() const;
   int64_t peak_bytes() const {
     return peak_ ? peak_->bytes() : ended_peak_bytes_;
@@ -65,6 +73,9 @@ class Timeline {
   std::optional<memory::PeakWatch> peak_;  // likewise
   int64_t ended_peak_bytes_ = 0;
   plan::Graph graph_;
+  Description description_;
+  int32_t releases_ = 0;
+  uint64_t backwards_ = 0;
   memory::OtherBytes window_;                    // as the latest one began
   memory::OtherBytes op_window_;                 // as the running op began
   int64_t working_bytes_ = 0;                    // of the running op

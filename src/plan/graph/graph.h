@@ -28,7 +28,7 @@ struct Arg {
 // What a result looks like, for people.
 struct Output {
   std::vector<int64_t> shape;
-  std::string dtype, device;  // "float32", "cpu": at most kLongestType bytes
+  std::string dtype, device;  // "float32", "cpu": at most kLongestType bytes; empty if there is no such result
 };
 inline constexpr size_t kLongestType = 15, kLongestName = 255;  // bytes
 
@@ -62,7 +62,7 @@ struct Value {
   OpId producer = kNone;    // none: a root. It cannot be rebuilt, and is held while needed
   bool external = false;    // from outside the step (a weight, an input): its bytes are among the other
   std::vector<Way> ways;    // 1, 2, ...; 0 is as it is
-  std::string name;         // "blocks.3.mlp.fc1.weight"; empty if not known
+  std::string name;         // "blocks.3.mlp.fc1.weight"; of an activation, its module; empty if not known
 
   int way_count() const { return 1 + static_cast<int>(ways.size()); }
   int64_t bytes_in(int way) const { return way == kAsItIs ? bytes : ways[at(way - 1)].bytes; }
