@@ -67,12 +67,12 @@ ValueId Tape::found_written(ValueId id, const c10::Storage& storage) {
   return after;
 }
 
-// Nobody looks at what the program has saved and still has, once recording has ended.
+// Before a backward and at the end: nobody else looks at what was saved and forgotten while the program still has it.
 void Tape::look_at_saved() {
   if (!may_forget) return;
   for (size_t v = 0; v < values_.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
-    if (values_[v].handles == 0 || !values_[v].marked) continue;
+    if (values_[v].handles == 0 || values_[v].held || !values_[v].marked) continue;
     const c10::Storage living = living_storage(id);
     if (!living || is_as_marked(id, living)) continue;
     values_[v].looks = std::max(values_[v].looks, 2);  // it has been saved as it was

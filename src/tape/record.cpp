@@ -163,7 +163,8 @@ class Recording {
     }
     TensorArg arg;
     arg.shape_only = traits_.shape_only && i == 0;
-    const bool looks = !arg.shape_only && !traits_.view && !(written && traits_.overwrites);
+    const bool replaces = written && traits_.overwrites && covers_storage(tensor);
+    const bool looks = !arg.shape_only && !traits_.view && !replaces;
     arg.value = looks ? tape_.look_at(tensor) : tape_.value_of(tensor);
     arg.slot = static_cast<int32_t>(i);
     arg.element = element;
@@ -179,6 +180,10 @@ class Recording {
     }
     op_->args.push_back(std::move(arg));
     seen_.push_back(tensor);
+  }
+
+  static bool covers_storage(const at::Tensor& t) {
+    return t.nbytes() == t.storage().nbytes() && t.is_non_overlapping_and_dense();
   }
 
   // It only writes over something, and nothing that was saved is to be rebuilt from what was there: an optimizer's update,

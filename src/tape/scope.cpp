@@ -195,6 +195,7 @@ BackwardScope::BackwardScope(bool create_graph) : before_(state().phase) {
     Tape& tape = *thread.scopes.front()->tape;
     const Tape::Lock lock(tape);
     tape.begin_event();
+    tape.look_at_saved();
     tape.measure();
     if (thread.phase == Phase::backward) tape.collect();  // what was held in case it is needed, and is not
     for (const auto& scope : thread.scopes) publish_cuts(*scope);

@@ -205,6 +205,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   // A recipe is trusted only while the content is what its operator left there. So content is marked when it is made, and
   // whoever is about to read or save a tensor looks: what a pointer wrote meanwhile is a value without a recipe.
   ValueId look_at(const at::Tensor& tensor);
+  void look_at_saved();
   void mark(ValueId value, const c10::Storage& storage, bool whole);
   bool is_as_marked(ValueId value, const c10::Storage& storage) const;
   bool verifies() const { return verifies_; }  // this part of the step is new, or follows a new plan
@@ -322,7 +323,6 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
   StorageId storage_of(const at::Tensor& tensor);
   ValueId found_written(ValueId value, const c10::Storage& storage);
-  void look_at_saved();
   void handles_follow(const Written& written);
   void keepers_follow(const Written& written);
   ValueId add_value(StorageId storage, OpId producer, int64_t bytes);
