@@ -12,7 +12,7 @@ done
 
 libtorch='(torch|ATen|c10|caffe2)/'
 runtime='([^">]*/)?(libtorch|memory|testing|store|tape|replay|session)/'
-runtime_headers='retrace/(retrace|checkpoint|memory|module|sequential|session)\.h'
+runtime_headers='retrace/(retrace|checkpoint|memory|module|names|sequential|session)\.h'
 if grep -rnE --include='*.h' --include='*.cpp' "^\s*#\s*include\s*[<\"]($libtorch|$runtime|$runtime_headers)" "${parts[@]}"; then
   exit 1
 fi

@@ -54,6 +54,7 @@ layers 1 src/report/a.h '# include <c10/core/Device.h>'
 layers 1 src/policy/a.h '#include "tape/tape.h"'
 layers 1 src/policy/a.h '#include "../session/session.h"'
 layers 1 src/plan/a.cpp '#include <retrace/session.h>'
+layers 1 src/plan/a.cpp '#include <retrace/names.h>'
 layers 1 include/retrace/policy.h '#include <ATen/ATen.h>'
 
 cycles() {  # cycles CODE LINE_OF_A LINE_OF_B
