@@ -98,6 +98,9 @@ int64_t Tape::evict(ValueId id) {
   if (v.rebuilt) {
     v.rebuilt = c10::Storage();
     ceases_source<Pending>(*this, id);
+  } else if (!is_as_marked(id, v.held.storage())) {
+    make_root(id);  // written after it was saved
+    return 0;
   } else {
     v.keep = false;
     if (closed_) hold_roots_of(id);

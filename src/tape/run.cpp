@@ -98,7 +98,8 @@ bool Run::evict_from(const std::vector<std::shared_ptr<Tape>>& tapes, bool wait)
   }
   if (!where) return false;
   const Tape::Lock lock = wait ? Tape::Lock(*where) : Tape::Lock(*where, std::try_to_lock);
-  if (!lock.has_it() || where->evict(best.value) == 0) return false;
+  if (!lock.has_it()) return false;
+  if (where->evict(best.value) == 0) return where->is_root(where->value(best.value));  // one less to choose from
   if (where->run) ++where->run->evictions_;
   return true;
 }
