@@ -264,20 +264,26 @@ plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double
 }
 
 // Best from a step that was only measured, which is the plain program. What a step under a budget did has to be taken for
-// it otherwise; then one that did the same up to its first backward (and made optimizer state, say) may know better.
+// it otherwise; then a measured one that did the same up to its first backward may know better.
 void Budgeting::learn_plain(Known& known, const Run& run, const Timeline& timeline) {
-  if (known.plain.bytes > 0 && (known.plain_measured || known.plain.start == start_)) return;
+  if (known.plain.bytes > 0 && known.plain.start == start_) return;
   const plan::Graph graph = timeline.graph_without_copies();
   known.plain = peak_of(graph, plan::plain(graph));
-  known.plain_measured = run.only_measures();
-  if (known.plain_measured) return;
+  if (run.only_measures()) known.measured = known.plain;
   const size_t forward = ops_before_backward(graph);
   for (const Known& other : known_) {
     const auto& hashes = *other.prefix_hashes;
-    if (!other.plain_measured || forward == 0 || hashes.size() < forward) continue;
-    if (hashes[forward - 1] == (*known.prefix_hashes)[forward - 1])
-      known.plain.raise_to(other.plain.starting_with(start_));
+    if (run.only_measures() || !other.measured || forward == 0 || hashes.size() < forward) continue;
+    if (hashes[forward - 1] != (*known.prefix_hashes)[forward - 1]) continue;
+    known.plain.raise_to(other.measured->starting_with({start_.bytes, gradients_that_stay(graph)}));
   }
+}
+
+// Of those that were live when the open step began.
+int64_t Budgeting::gradients_that_stay(const plan::Graph& graph) const {
+  const auto backward = std::find_if(graph.events.begin(), graph.events.end(),
+                                     [](const plan::Event& e) { return e.kind == plan::EventKind::unpack; });
+  return backward == graph.events.end() ? 0 : std::min(start_.gradient_bytes, backward->gradient_bytes);
 }
 
 std::string Budgeting::why_no_plan(const Run& run, const Timeline& timeline) const {

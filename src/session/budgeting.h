@@ -45,7 +45,7 @@ class Budgeting {
     plan::Graph graph;
     std::shared_ptr<const std::vector<char>> unheld_roots;  // in a step that follows the plan
     StepPeak plain;                                         // for budgets in percent
-    bool plain_measured = false;                            // by a step that did nothing else
+    std::optional<StepPeak> measured;                       // the same, of a step that did nothing else
     std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
     std::shared_ptr<const plan::Plan> plan;
     std::shared_ptr<const store::Kinds> kinds;  // by value, of the plan
@@ -66,6 +66,7 @@ class Budgeting {
   Guide find_guide(size_t index, uint64_t prefix_hash);
   Known* find_known(const std::vector<uint64_t>& prefix_hashes);
   void learn_plain(Known& known, const Run& run, const Timeline& timeline);
+  int64_t gradients_that_stay(const plan::Graph& graph) const;
   void learn(Known& known, const Run& run, const Timeline& timeline, int64_t measured_peak_bytes);
   struct Shortage {
     StepPeak smallest, plain;
