@@ -50,7 +50,6 @@ class Run final : public memory::Governor {
   const store::Kinds& kinds() const { return kinds_; }  // that values may be held in
   bool plan_is_new() const { return guide_.plan && guide_.is_new; }
   bool is_lossy() const { return guide_.plan && guide_.plan->lossy_values() > 0; }  // nothing to compare then
-  bool diverged() const { return diverged_; }  // from the plan it began with, and no other fitted
 
   // Once it is broken, what was needed so far: to fight for every byte of a budget that cannot hold would only take time.
   int64_t given_bytes() const { return guide_.budget_bytes; }

@@ -220,4 +220,45 @@ TEST(Settings, TheDefaultTypeOfForwardIsThatOfReplay) {
   }
 }
 
+// The pointer wrote all of it, the operator afterwards one row.
+TEST(Writes, BehindAnOperatorThatOverwritesAPartAreNoticed) {
+  const Layers layers;
+  const Tensor x = torch::randn({256, 64});
+  expect_right_in_every_way([&](int) -> Tensors {
+    layers.clear();
+    Tensor h = x;
+    for (const Tensor& w : layers.weights) {
+      h = h.mm(w);
+      write_with_pointer(h.detach(), 0, h.numel());
+      h.select(0, 7).copy_(x[0].detach());
+      h = h.exp().sin();
+    }
+    h.pow(2).mean().backward();
+    return layers.gradients();
+  });
+}
+
+// Statistics that two operators of a step write, whichever of the two a policy keeps.
+TEST(Writes, OfOneBatchNormUsedTwiceAreRebuiltInOrder) {
+  torch::manual_seed(0);
+  const Tensor x = torch::randn({2, 3}).requires_grad_(), y = torch::randn({3, 3}).requires_grad_();
+  const Tensor weight = torch::randn({3}).requires_grad_(), bias = torch::randn({3});
+  Tensor mean, variance;
+  const auto step = [&](int) -> Tensors {
+    for (const Tensor& leaf : {x, y, weight}) leaf.mutable_grad() = Tensor();
+    mean = torch::zeros({3});
+    variance = torch::ones({3});
+    const auto norm = [&](const Tensor& t) {
+      return torch::batch_norm(t, weight, bias, mean, variance, true, 0.1, 1e-5, false);
+    };
+    (norm(y).sin().sum() + norm(x).sin().sum() + x.mm(y).sum()).backward();
+    return {x.grad(), y.grad(), weight.grad(), mean, variance};
+  };
+  const Seen plain = train(nullptr, 2, step);
+  for (int kept = 0; kept < 64; ++kept) {
+    Session session(custom([&](const OpInfo& op) { return (kept >> op.index % 6 & 1) != 0; }));
+    EXPECT_EQ(train(&session, 2, step).bits, plain.bits) << kept;
+  }
+}
+
 }  // namespace retrace::test::writes
