@@ -119,7 +119,7 @@ void reserve_within_budget(int64_t bytes, Owner owner) {
   Governor* const governor = current_governor;
   for (int i = 0; governor && i < kTries; ++i) {
     if (reserve(bytes, owner, governor->budget_bytes())) return;
-    governor->make_room(total_now() + bytes);
+    governor->make_space(total_now() + bytes);
   }
   reserve(bytes, owner, INT64_MAX);
 }
@@ -219,7 +219,7 @@ c10::Storage copy_of(const c10::Storage& storage) {
 OwnerScope::OwnerScope(Owner owner) : before_(std::exchange(current_owner, owner)) {}
 OwnerScope::~OwnerScope() { current_owner = before_; }
 
-Book::Book()
+TapeBlocks::TapeBlocks()
     : number_([] {
         Counter& c = counter();
         const std::lock_guard lock(c.mutex);
@@ -227,7 +227,7 @@ Book::Book()
         return c.latest_book;
       }()) {}
 
-Book::~Book() {
+TapeBlocks::~TapeBlocks() {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
   const auto open = c.books.find(number_);
@@ -235,7 +235,7 @@ Book::~Book() {
   c.books.erase(open);
 }
 
-void Book::track(const c10::Storage& storage) {
+void TapeBlocks::track(const c10::Storage& storage) {
   Header* const header = header_of(storage);
   if (!header) return;
   Counter& c = counter();

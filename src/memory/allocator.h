@@ -43,12 +43,12 @@ void watch_leaf(const at::Tensor& leaf);
 
 // Which blocks are on a step's tape: their bytes are a plan's to move. When it is closed, by its destructor, those that are
 // still live (a result the program goes on with, an unpacked tensor that somebody holds) count like any other again.
-class Book {
+class TapeBlocks {
  public:
-  Book();
-  ~Book();
-  Book(const Book&) = delete;
-  Book& operator=(const Book&) = delete;
+  TapeBlocks();
+  ~TapeBlocks();
+  TapeBlocks(const TapeBlocks&) = delete;
+  TapeBlocks& operator=(const TapeBlocks&) = delete;
   void track(const c10::Storage& storage);
 
  private:
@@ -85,7 +85,7 @@ class Governor {
   virtual int64_t budget_bytes() const = 0;
   // Called before an allocation that would bring the live bytes to `wanted_bytes`, above the budget. May free memory, may
   // throw instead of it; if neither, the allocation goes on above the budget.
-  virtual void make_room(int64_t wanted_bytes) = 0;
+  virtual void make_space(int64_t wanted_bytes) = 0;
 };
 
 // Is asked before this thread's allocations from now on, in place of the one before; null: nobody.

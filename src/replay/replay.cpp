@@ -13,10 +13,10 @@
 #include "libtorch/compat.h"
 #include "memory/allocator.h"
 #include "plan/simulate/demand.h"
+#include "tape/budgeted_step.h"
 #include "tape/fingerprint.h"
 #include "tape/generator.h"
 #include "tape/handle.h"
-#include "tape/run.h"
 #include "tape/scope.h"
 #include "tape/shortcut.h"
 #include "tape/timeline.h"
@@ -62,7 +62,7 @@ c10::Storage Replay::materialize(ValueId target) {
     try {
       const Tape::Strict strict(tape_);
       return attempt(target);
-    } catch (const OutOfRoom&) {
+    } catch (const OverBudget&) {
     }
   } while (give_up_waiting());
   return attempt(target);
@@ -148,8 +148,8 @@ c10::Storage Replay::obtain(ValueId id, const Op* wanted_by) {
   c10::Storage taken = tape_.value(id).held.take();
   const auto spent = std::chrono::steady_clock::now() - start;
   if (tape_.timeline) tape_.timeline->track(taken);
-  if (!tape_.accounts.empty()) {
-    count(tape_.accounts.front(), &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
+  if (!tape_.counters.empty()) {
+    count(tape_.counters.front(), &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
   }
   tape_.value(id).rebuilt = taken;
   made_.push_back(id);
@@ -163,7 +163,7 @@ void Replay::choose_segment(ValueId target) {
   if (inside_segment_ || order_.empty()) return;
   std::vector<ValueId> crossed;
   auto cut = std::partition_point(tape_.cuts.begin(), tape_.cuts.end(),
-                                  [&](ValueId v) { return tape_.value(v).born < order_.front(); });
+                                  [&](ValueId v) { return tape_.value(v).recorded_at < order_.front(); });
   for (; cut != tape_.cuts.end() && *cut < target; ++cut) {
     const Op* const op = tape_.find_op(tape_.value(*cut).producer);
     if (op && op->visited == tape_.replays_) crossed.push_back(*cut);
@@ -279,8 +279,8 @@ double Replay::call(Op& op, std::vector<c10::IValue>& stack) {
   const auto start = std::chrono::steady_clock::now();
   op.handle.redispatchBoxed(op.keys, &stack);
   const auto spent = std::chrono::steady_clock::now() - start;
-  count(op.account, &Counters::ops_replayed);
-  count(op.account, &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
+  count(op.counters, &Counters::ops_replayed);
+  count(op.counters, &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
   return std::chrono::duration<double>(spent).count();
 }
 
@@ -330,7 +330,8 @@ void Replay::release(ValueId id) {
 bool Replay::stays(ValueId id) const {
   const Value& v = tape_.value(id);
   if (v.pending == 0) return false;
-  if (tape_.run && tape_.run->follows_plan() && tape_.run->choice(id) == plan::Choice::rebuild_each_time())
+  if (tape_.budgeted_step && tape_.budgeted_step->follows_plan() &&
+      tape_.budgeted_step->choice(id) == plan::Choice::rebuild_each_time())
     return false;
   const bool passed_through = v.producer <= early_until_ && tape_.op(v.producer).visited == tape_.replays_;
   return !passed_through || std::find(held_cuts_.begin(), held_cuts_.end(), id) != held_cuts_.end();
@@ -374,7 +375,7 @@ void Tape::verify(const Handle& handle, const c10::Storage& storage, const at::T
   const bool original = storage.unsafeGetStorageImpl() == this->storage(v.storage).pin._unsafe_get_target();
   if (handle.fingerprint()) {
     if (fingerprint(tensor) == *handle.fingerprint()) {
-      count(handle.account(), &Counters::values_verified);
+      count(handle.counters(), &Counters::values_verified);
     } else if (!original) {
       report_mismatch(*this, handle, handles_);
     }
@@ -392,7 +393,7 @@ at::Tensor Tape::unpack(Handle& handle) {
   if (timeline && handle.timeline_id() >= 0) timeline->unpack_begins(*this, handle.timeline_id());
   c10::Storage storage = Replay(*this).materialize(id);
   if (timeline) timeline->unpack_ended();
-  if (!run) value(id).given.emplace(storage.getWeakStorageImpl());
+  if (!budgeted_step) value(id).given.emplace(storage.getWeakStorageImpl());
   used(id);
   at::Tensor tensor = handle.geometry().over(storage);
   verify(handle, storage, tensor);

@@ -10,7 +10,7 @@
 #include "plan/file/file.h"
 #include "plan/solve/plan.h"
 #include "policy/rules.h"
-#include "session/budgeting.h"
+#include "session/step_planner.h"
 #include "tape/scope.h"
 #include "testing/hooks.h"
 
@@ -21,18 +21,18 @@ class SessionState {
  public:
   SessionState(Policy p, SessionOptions o)
       : policy(std::move(p)), options(o), known(std::make_shared<KnownSteps>(o.verify == Verify::first_step)) {
-    if (const Budget* const budget = policy.rules().budget()) budgeting.emplace(*budget);
+    if (const Budget* const budget = policy.rules().budget()) planner.emplace(*budget);
   }
 
   const Policy policy;
   const SessionOptions options;
-  std::mutex mutex;                                // guards what follows
-  Account account = std::make_shared<Counters>();  // of the latest step
+  std::mutex mutex;                                      // guards what follows
+  StepCounters counters = std::make_shared<Counters>();  // of the latest step
   int64_t steps = 0;
   bool open = false;
   std::thread::id thread;                          // of the open step
   bool ended_elsewhere = false;                    // the step before, on another thread than its own
-  std::optional<Budgeting> budgeting;              // of a session under a budget
+  std::optional<StepPlanner> planner;              // of a session under a budget
   std::optional<plan::Graph> graph;                // of the latest complete step
   std::shared_ptr<const Description> description;  // of that
   std::shared_ptr<const NameTable> names;          // null: none
@@ -48,7 +48,7 @@ using Clock = std::chrono::steady_clock;
 // What an open step adds to a scope: the book it keeps, and under a budget, its governor.
 struct OpenStep {
   std::shared_ptr<Timeline> timeline;
-  std::shared_ptr<Run> run;
+  std::shared_ptr<BudgetedStep> budgeted_step;
   Clock::time_point start;
   int exceptions = std::uncaught_exceptions();  // in flight when it began
 };
@@ -73,30 +73,30 @@ void require_no_open_step(detail::SessionState& session) {
 Step::Step(std::shared_ptr<detail::SessionState> session) : session_(std::move(session)) {
   const std::lock_guard lock(session_->mutex);
   require_no_open_step(*session_);
-  if (session_->budgeting && !open_scopes().empty()) {
+  if (session_->planner && !open_scopes().empty()) {
     throw UsageError(
         "[Session::step] a checkpoint or another step is open on this thread, so a budget could not govern what it "
         "holds: make the step under the budget the outermost one.");
   }
-  auto account = std::make_shared<Counters>();
+  auto counters = std::make_shared<Counters>();
   const auto verify = session_->options.verify;
   // A step inside another scope has no timeline by which it could be recognised.
   const bool verifies = detail::verify_everything() || verify == Verify::always ||
                         (verify == Verify::first_step && session_->steps == 0 && !open_scopes().empty());
-  const bool overruled = detail::recompute_everything() && !session_->budgeting;
+  const bool overruled = detail::recompute_everything() && !session_->planner;
   auto step = std::make_shared<OpenStep>();
   if (open_scopes().empty()) step->timeline = std::make_shared<Timeline>(session_->names);
-  if (session_->budgeting) step->run = session_->budgeting->begin_step(step->timeline);
+  if (session_->planner) step->budgeted_step = session_->planner->begin_step(step->timeline);
   scope_ = begin_scope({.policy = overruled ? recompute_all() : session_->policy,
                         .verify = verifies,
                         .session = true,
-                        .account = account,
+                        .counters = counters,
                         .timeline = step->timeline,
-                        .run = step->run,
+                        .budgeted_step = step->budgeted_step,
                         .known = session_->known});
   step->start = Clock::now();
   open_ = std::move(step);
-  session_->account = std::move(account);
+  session_->counters = std::move(counters);
   session_->open = true;
   session_->thread = std::this_thread::get_id();
   ++session_->steps;
@@ -110,10 +110,10 @@ void Step::end() noexcept {
   const double seconds = std::chrono::duration<double>(Clock::now() - step->start).count();
   if (step->timeline) {
     const Tape::Lock lock(*scope->tape);
-    const double replay_seconds = session->account->read().replay_seconds;
+    const double replay_seconds = session->counters->read().replay_seconds;
     step->timeline->end(*scope->tape, std::max(seconds - replay_seconds, 0.0));
     scope->tape->timeline.reset();
-    scope->tape->run.reset();
+    scope->tape->budgeted_step.reset();
     scope->tape->known.reset();
   }
   end_scope(scope);
@@ -125,9 +125,9 @@ void Step::end() noexcept {
   try {
     auto description = std::make_shared<const Description>(step->timeline->take_description());
     session->known->learn(step->timeline->prefix_hashes());
-    session->graph =
-        step->run ? session->budgeting->end_step(*step->run, *step->timeline, session->account->read().replay_seconds)
-                  : step->timeline->graph();
+    session->graph = step->budgeted_step ? session->planner->end_step(*step->budgeted_step, *step->timeline,
+                                                                      session->counters->read().replay_seconds)
+                                         : step->timeline->graph();
     session->description = std::move(description);
   } catch (...) {  // out of memory: the next step begins without what this one could have taught
   }
@@ -142,15 +142,15 @@ Step Session::step() { return Step(state_); }
 
 Stats Session::stats() const {
   const std::lock_guard lock(state_->mutex);
-  Stats stats = state_->account->read();
+  Stats stats = state_->counters->read();
   stats.steps = state_->steps;
-  if (state_->budgeting) state_->budgeting->add_to(stats);
+  if (state_->planner) state_->planner->add_to(stats);
   return stats;
 }
 
 std::optional<PlanSummary> Session::plan() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->budgeting ? state_->budgeting->summary() : std::nullopt;
+  return state_->planner ? state_->planner->summary() : std::nullopt;
 }
 
 void Session::save_tape(const std::string& path) const {

@@ -30,14 +30,14 @@ Counters& process_counters() {
   return *counters;
 }
 
-void count(const Account& account, Count what, int64_t n) {
+void count(const StepCounters& counters, Count what, int64_t n) {
   (process_counters().*what).fetch_add(n, std::memory_order_relaxed);
-  if (account) ((*account).*what).fetch_add(n, std::memory_order_relaxed);
+  if (counters) ((*counters).*what).fetch_add(n, std::memory_order_relaxed);
 }
 
-void raise(const Account& account, Count what, int64_t n) {
+void count_most(const StepCounters& counters, Count what, int64_t n) {
   raise_to(process_counters().*what, n);
-  if (account) raise_to((*account).*what, n);
+  if (counters) raise_to((*counters).*what, n);
 }
 
 Stats stats() { return process_counters().read(); }

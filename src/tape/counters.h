@@ -16,16 +16,16 @@ class Counters {
   Stats read() const;
 };
 
-using Account = std::shared_ptr<Counters>;
+using StepCounters = std::shared_ptr<Counters>;
 
 Counters& process_counters();
 
 using Count = std::atomic<int64_t> Counters::*;
 
-// Adds to an account (may be null) and to the process.
-void count(const Account& account, Count what, int64_t n = 1);
+// Adds to counters (may be null) and to the process.
+void count(const StepCounters& counters, Count what, int64_t n = 1);
 
-// Raises a maximum, likewise.
-void raise(const Account& account, Count what, int64_t n);
+// Keeps the most that was seen, likewise.
+void count_most(const StepCounters& counters, Count what, int64_t n);
 
 }  // namespace retrace

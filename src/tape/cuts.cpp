@@ -9,7 +9,7 @@ void CutTracker::pop(Tape& tape) {
   const Value& v = tape.value(top.value);
   if (top.held && v.held && !v.keep && !tape.is_root(v)) {
     tape.let_go(top.value);
-    count(account_, &Counters::dropped_tensors, v.handles);
+    count(counters_, &Counters::dropped_tensors, v.handles);
   }
   stack_.pop_back();
 }
@@ -19,14 +19,14 @@ void CutTracker::read(Tape& tape, ValueId value) {
   if (tape.is_root(v)) return;
   while (!stack_.empty()) {
     const Candidate& top = stack_.back();
-    if (top.born < v.born || top.value == value) return;
+    if (top.recorded_at < v.recorded_at || top.value == value) return;
     pop(tape);
   }
 }
 
 void CutTracker::made(Tape& tape, ValueId value, ValueId replaced) {
   if (!stack_.empty() && replaced != kNone && stack_.back().value == replaced) pop(tape);
-  if (!tape.is_root(tape.value(value))) stack_.push_back({value, tape.value(value).born});
+  if (!tape.is_root(tape.value(value))) stack_.push_back({value, tape.value(value).recorded_at});
 }
 
 void CutTracker::saved(Tape& tape, ValueId value, const c10::Storage& storage) {

@@ -14,7 +14,7 @@ namespace retrace {
 
 class CutTracker {
  public:
-  CutTracker(int64_t keep_period, Account account) : keep_period_(keep_period), account_(std::move(account)) {}
+  CutTracker(int64_t keep_period, StepCounters counters) : keep_period_(keep_period), counters_(std::move(counters)) {}
 
   // A value that carries gradients is read. Values outside the differentiable stream (masks, indices) do not count: they
   // bridge segments without making them depend on each other's activations.
@@ -33,13 +33,13 @@ class CutTracker {
 
   struct Candidate {
     ValueId value;
-    OpId born;
+    OpId recorded_at;
     int64_t rank = 0;  // among those that count; 0: not saved, so not among them
     bool held = false;
   };
   std::vector<Candidate> stack_;
   int64_t keep_period_;
-  Account account_;
+  StepCounters counters_;
 };
 
 }  // namespace retrace

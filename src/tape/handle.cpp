@@ -7,9 +7,9 @@
 
 #include <retrace/errors.h>
 
+#include "tape/budgeted_step.h"
 #include "tape/fingerprint.h"
 #include "tape/no_grad_views.h"
-#include "tape/run.h"
 #include "tape/scope.h"
 #include "tape/timeline.h"
 
@@ -25,7 +25,7 @@ uint32_t version_of(const c10::VariableVersion& version) { return version.enable
 // Once per value, in a step that has no plan yet: in what ways it could be held, and what they take.
 void look_for_ways(Tape& tape, ValueId id, const c10::Storage& storage) {
   if (tape.timeline->looked_for_ways(id)) return;
-  for (const store::Kind* const kind : tape.run->kinds()) {
+  for (const store::Kind* const kind : tape.budgeted_step->kinds()) {
     if (auto way = kind->measure(storage, tape.value(id).dtype)) tape.timeline->can_be_held(id, std::move(*way));
   }
 }
@@ -47,8 +47,8 @@ Handle::~Handle() {
 void Handle::call_pack_hook(const at::Tensor& tensor) {
   const std::shared_ptr<Scope> scope = std::exchange(scope_, nullptr);
   const Pause pause;  // a view may make its history anew here, with operators
-  account_ = scope->account;
-  count(account_, &Counters::saved_tensors);
+  counters_ = scope->counters;
+  count(counters_, &Counters::saved_tensors);
   version_ = tensor.unsafeGetTensorImpl()->version_counter();
   saved_version_ = version_of(version_);
   orphan_ = is_no_grad_view(tensor);
@@ -71,10 +71,10 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
     tape.add_holder(id, tensor.storage());
     holds_ = id;
     tape_ = scope.tape;
-    if (!tape.timeline || v.foreign) return;
+    if (!tape.timeline || v.external) return;
     timeline_id_ = tape.timeline->saved(tape, id);
-    if (!tape.run) return;
-    if (tape.run->only_measures() && !v.unwritten) {
+    if (!tape.budgeted_step) return;
+    if (tape.budgeted_step->only_measures() && !v.unwritten) {
       if (tape.timeline->can_be_rebuilt(id)) look_for_ways(tape, id, tensor.storage());
     } else {
       tape.timeline->became_root(id);  // nothing will make us let go of it, so no plan should count on that
@@ -83,13 +83,13 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
   }
   geometry_ = Geometry::of(tensor);
   const bool exact = !tape.lossy;
-  if ((scope.verify || tape.verifies()) && exact && !v.scratch && (!v.keep || tape.run))
+  if ((scope.verify || tape.verifies()) && exact && !v.scratch && (!v.keep || tape.budgeted_step))
     fingerprint_ = retrace::fingerprint(tensor);
   if (tape.timeline) {
     timeline_id_ = tape.timeline->saved(tape, id);
-    if (tape.run && !tape.run->follows_plan()) look_for_ways(tape, id, tensor.storage());
+    if (tape.budgeted_step && !tape.budgeted_step->follows_plan()) look_for_ways(tape, id, tensor.storage());
   }
-  if (v.keep || (tape.run && !tape.run->follows_plan())) {
+  if (v.keep || (tape.budgeted_step && !tape.budgeted_step->follows_plan())) {
     tape.hold(id, tensor.storage());
   } else {
     tape.hold_if_no_larger(id, tensor.storage());
@@ -97,7 +97,7 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
   value_ = id;
   tape.add_handle(*this);
   if (scope.cuts) scope.cuts->saved(tape, id, tensor.storage());
-  if (!v.held.storage()) count(account_, &Counters::dropped_tensors);
+  if (!v.held.storage()) count(counters_, &Counters::dropped_tensors);
   tape_ = scope.tape;
 }
 

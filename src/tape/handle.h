@@ -39,7 +39,7 @@ class Handle final : public compat::SavedVariableHooks {
   bool unpacked() const { return unpacked_; }  // at least once
   const Geometry& geometry() const { return geometry_; }
   const std::optional<uint64_t>& fingerprint() const { return fingerprint_; }
-  const Account& account() const { return account_; }
+  const StepCounters& counters() const { return counters_; }
   bool consumed_in(uint64_t round) const;
   void consume(uint64_t round) { rounds_.push_back(round); }
   bool forget_round(uint64_t round);  // true if it had been consumed in it
@@ -59,7 +59,7 @@ class Handle final : public compat::SavedVariableHooks {
   bool orphan_ = false;  // see tape/no_grad_views.h
   bool unpacked_ = false;
   std::optional<uint64_t> fingerprint_;
-  Account account_;
+  StepCounters counters_;
   int32_t timeline_id_ = -1;
   size_t position_ = 0;
   c10::SmallVector<uint64_t, 1> rounds_;

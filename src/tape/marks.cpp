@@ -55,7 +55,7 @@ ValueId Tape::found_written(ValueId id, const c10::Storage& storage) {
   if (!value(id).held.is_copy()) lose(id);
   const StorageId its = value(id).storage;
   const ValueId after = add_value(its, kNone, value(id).bytes);
-  value(after).foreign = value(id).foreign;
+  value(after).external = value(id).external;
   value(after).fleeting = value(id).fleeting;
   value(after).dtype = value(id).dtype;
   mark(after, storage, verifies_);

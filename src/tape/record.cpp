@@ -10,9 +10,9 @@
 #include "libtorch/compat.h"
 #include "memory/allocator.h"
 #include "policy/rules.h"
+#include "tape/budgeted_step.h"
 #include "tape/generator.h"
 #include "tape/no_grad_views.h"
-#include "tape/run.h"
 #include "tape/scope.h"
 #include "tape/shortcut.h"
 #include "tape/timeline.h"
@@ -172,7 +172,7 @@ class Recording {
     tape_.used(arg.value);
     if (written) written_.push_back(op_->args.size());
     const Value& v = tape_.value(arg.value);
-    const bool unheld = tape_.run && tape_.is_root(v) && !tape_.run->holds_root(arg.value);
+    const bool unheld = tape_.budgeted_step && tape_.is_root(v) && !tape_.budgeted_step->holds_root(arg.value);
     if (looks && (v.fleeting || unheld)) repeatable_ = replayable_ = false;
     if (v.unwritten && !arg.shape_only && !(written && traits_.overwrites)) {
       tape_.make_root(arg.value);  // somebody wrote it with a pointer
@@ -193,13 +193,13 @@ class Recording {
 
   // Nothing saved needs the old content yet: then a copy must not break the budget.
   bool may_copy(const Value& before) const {
-    if (!tape_.run || before.alive > 0 || before.reach > 0) return true;
+    if (!tape_.budgeted_step || before.alive > 0 || before.reach > 0) return true;
     const int64_t wanted_bytes = memory::live_bytes() + before.bytes;
-    if (wanted_bytes <= tape_.run->budget_bytes()) return true;
+    if (wanted_bytes <= tape_.budgeted_step->budget_bytes()) return true;
     try {
       const Tape::Strict strict(tape_);
-      tape_.run->make_room(wanted_bytes);
-    } catch (const OutOfRoom&) {
+      tape_.budgeted_step->make_space(wanted_bytes);
+    } catch (const OverBudget&) {
       return false;
     }
     return true;
@@ -267,11 +267,11 @@ class Recording {
       op_->generator = at::Generator();
     }
     ++scope_->ops;
-    count(scope_->account, &Counters::ops_recorded);
+    count(scope_->counters, &Counters::ops_recorded);
     if (!replayable_) return;
     hold_roots();
     track_cuts();
-    op_->account = scope_->account;
+    op_->counters = scope_->counters;
     tape_.append(std::move(op_));
   }
 
@@ -401,22 +401,22 @@ class Recording {
       const size_t index = tape_.timeline->prefix_hashes().size();
       const uint64_t hash = tape_.timeline->add_hash(*op_, bytes);
       tape_.begin_places(hash);
-      if (tape_.run) tape_.run->meets_op(index, hash);
+      if (tape_.budgeted_step) tape_.budgeted_step->meets_op(index, hash);
       is_new = tape_.known && tape_.known->verifies() &&
-               (tape_.known->is_new(hash) || (tape_.run && tape_.run->plan_is_new()));
+               (tape_.known->is_new(hash) || (tape_.budgeted_step && tape_.budgeted_step->plan_is_new()));
     }
-    tape_.lossy |= tape_.run && tape_.run->is_lossy();
+    tape_.lossy |= tape_.budgeted_step && tape_.budgeted_step->is_lossy();
     tape_.set_verifies(scope_->verify || is_new);
   }
 
   void choose(ValueId id, bool keep) {
     Value& v = tape_.value(id);
-    if (!tape_.run) {
+    if (!tape_.budgeted_step) {
       v.keep |= keep;
-    } else if (tape_.run->follows_plan()) {
-      const plan::Choice choice = tape_.run->choice(id);
+    } else if (tape_.budgeted_step->follows_plan()) {
+      const plan::Choice choice = tape_.budgeted_step->choice(id);
       v.keep = choice.holds();
-      v.kind = tape_.run->kind(id);
+      v.kind = tape_.budgeted_step->kind(id);
     }
   }
 

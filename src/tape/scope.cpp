@@ -5,8 +5,8 @@
 
 #include "libtorch/compat.h"
 #include "policy/rules.h"
+#include "tape/budgeted_step.h"
 #include "tape/no_grad_views.h"
-#include "tape/run.h"
 #include "tape/timeline.h"
 
 namespace retrace {
@@ -55,7 +55,7 @@ class PlainGovernor final : public memory::Governor {
     return std::max(peak_.bytes(), plain_peak_bytes_);
   }
 
-  void make_room(int64_t wanted_bytes) override {
+  void make_space(int64_t wanted_bytes) override {
     const auto tape = tape_.lock();
     if (!tape) return;
     const Tape::Lock lock(*tape);
@@ -106,38 +106,39 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options) {
   const bool outermost = thread.scopes.empty();
   const PolicyRules& rules = options.policy.rules();
   auto tape = outermost ? std::make_shared<Tape>(options.session) : thread.scopes.back()->tape;
-  auto account = options.account || outermost ? options.account : thread.scopes.back()->account;
+  auto counters = options.counters || outermost ? options.counters : thread.scopes.back()->counters;
   const CutUse use = rules.cuts();
   const bool segments = options.session && use.rebuild_in_segments;
   std::optional<CutTracker> cuts;
-  if (use.keep_period > 0 || segments) cuts.emplace(use.keep_period, account);
+  if (use.keep_period > 0 || segments) cuts.emplace(use.keep_period, counters);
   // A budget governs what is inside its step, keep_all() too.
-  const Run* const run = outermost ? options.run.get() : tape->run.get();
-  const bool may_drop = run ? !run->only_measures() : rules.may_drop();
+  const BudgetedStep* const budgeted = outermost ? options.budgeted_step.get() : tape->budgeted_step.get();
+  const bool may_drop = budgeted ? !budgeted->only_measures() : rules.may_drop();
   auto scope = std::shared_ptr<Scope>(
-      new Scope{tape, options.policy, may_drop, options.verify, account, std::move(cuts), segments, nullptr});
+      new Scope{tape, options.policy, may_drop, options.verify, counters, std::move(cuts), segments, nullptr});
   {
     const Tape::Lock lock(*tape);
-    tape->may_forget |= may_drop || run;
+    tape->may_forget |= may_drop || budgeted;
     if (outermost) {
-      const bool is_new = options.known && options.known->verifies() &&
-                          (options.known->is_empty() || (options.run && options.run->plan_is_new()));
+      const bool is_new =
+          options.known && options.known->verifies() &&
+          (options.known->is_empty() || (options.budgeted_step && options.budgeted_step->plan_is_new()));
       tape->set_verifies(options.verify || is_new);
     }
     if (outermost) {
       tape->timeline = options.timeline;
-      tape->run = options.run;
+      tape->budgeted_step = options.budgeted_step;
       tape->known = options.known;
-      if (options.run) options.run->attach(tape);
+      if (options.budgeted_step) options.budgeted_step->attach(tape);
     }
-    if (std::find(tape->accounts.begin(), tape->accounts.end(), account) == tape->accounts.end()) {
-      tape->accounts.push_back(account);
+    if (std::find(tape->counters.begin(), tape->counters.end(), counters) == tape->counters.end()) {
+      tape->counters.push_back(counters);
     }
   }
-  if (outermost || options.account) count(options.account, &Counters::steps);
+  if (outermost || options.counters) count(options.counters, &Counters::steps);
   if (outermost) {
-    scope->governor = options.run;
-    if (!options.run && may_drop) scope->governor = std::make_shared<PlainGovernor>(tape);
+    scope->governor = options.budgeted_step;
+    if (!options.budgeted_step && may_drop) scope->governor = std::make_shared<PlainGovernor>(tape);
     memory::set_governor(scope->governor.get());
   }
   thread.scopes.push_back(scope);
@@ -157,7 +158,7 @@ void end_scope(const std::shared_ptr<Scope>& scope) noexcept {
 void check_budget() {
   const ThreadState& thread = state();
   if (thread.scopes.empty() || thread.backward_depth > 0) return;
-  if (const auto run = thread.scopes.front()->tape->run) run->check_budget();
+  if (const auto budgeted = thread.scopes.front()->tape->budgeted_step) budgeted->check_budget();
 }
 
 std::shared_ptr<Scope> current_scope() {

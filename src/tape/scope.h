@@ -21,7 +21,7 @@ struct Scope {
   Policy policy;
   bool may_drop;
   bool verify;
-  Account account;
+  StepCounters counters;
   std::optional<CutTracker> cuts;
   bool rebuild_in_segments;
   std::shared_ptr<memory::Governor> governor;  // of the thread's allocations; the outermost one's
@@ -32,11 +32,11 @@ struct Scope {
 struct ScopeOptions {
   Policy policy;
   bool verify = false;
-  bool session = false;       // a whole step: weights are told apart, rebuilds go in segments
-  Account account = nullptr;  // null: the enclosing scope's
+  bool session = false;             // a whole step: weights are told apart, rebuilds go in segments
+  StepCounters counters = nullptr;  // null: the enclosing scope's
   // Of the outermost scope only.
   std::shared_ptr<Timeline> timeline = nullptr;
-  std::shared_ptr<Run> run = nullptr;
+  std::shared_ptr<BudgetedStep> budgeted_step = nullptr;
   std::shared_ptr<KnownSteps> known = nullptr;  // if what is new is to be verified
 };
 

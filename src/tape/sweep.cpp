@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "plan/simulate/demand.h"
+#include "tape/budgeted_step.h"
 #include "tape/handle.h"
-#include "tape/run.h"
 #include "tape/tape.h"
 #include "tape/timeline.h"
 
@@ -171,7 +171,7 @@ int64_t Tape::below_plain_bytes() {
 }
 
 void Tape::balance() {
-  if (closed_ || run || !may_be_out_of_balance()) return;
+  if (closed_ || budgeted_step || !may_be_out_of_balance()) return;
   const auto in_vain = [&](ValueId id) {
     const Value& v = value(id);
     return v.held && v.handles == 0 && v.holders <= 1 && v.uses == 0 && !v.held.is_shared();
@@ -221,13 +221,13 @@ std::vector<ValueId> Tape::nearest_sources(ValueId id) {
 }
 
 void Tape::hold_if_no_larger(ValueId id, const c10::Storage& storage) {
-  if (run || !tags_weights_ || value(id).held || value(id).handles > 0 || !keeps_any_) return;
+  if (budgeted_step || !tags_weights_ || value(id).held || value(id).handles > 0 || !keeps_any_) return;
   const std::vector<ValueId> sources = nearest_sources(id);
   int64_t spent = 0, gained = value(id).bytes;
   std::vector<ValueId> kept, instead;
   for (const ValueId source : sources) {
     const Value& v = value(source);
-    if (is_root(v) || v.foreign || v.handles > 0 || v.alive > 0) continue;
+    if (is_root(v) || v.external || v.handles > 0 || v.alive > 0) continue;
     kept.push_back(source);
     spent += v.bytes;
     for (const ValueId other : held_instead_[source]) {
@@ -247,7 +247,7 @@ void Tape::hold_if_no_larger(ValueId id, const c10::Storage& storage) {
 }
 
 void Tape::secure_dependents(ValueId root) {
-  if (value(root).alive == 0 && !run) return;
+  if (value(root).alive == 0 && !budgeted_step) return;
   std::vector<char> depends(values_.size());
   depends[static_cast<size_t>(root)] = 1;
   for (const auto& candidate : ops_) {

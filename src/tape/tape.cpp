@@ -7,9 +7,9 @@
 
 #include "memory/allocator.h"
 #include "plan/simulate/demand.h"
+#include "tape/budgeted_step.h"
 #include "tape/generator.h"
 #include "tape/handle.h"
-#include "tape/run.h"
 #include "tape/scope.h"
 #include "tape/timeline.h"
 
@@ -88,7 +88,8 @@ void Tape::handles_follow(const Written& written) {
       timeline->dropped(*this, handle->timeline_id());
       handle->set_timeline_id(timeline->saved(*this, written.after));
     }
-    const bool keeps = value(written.after).keep || is_root(value(written.after)) || (run && !run->follows_plan());
+    const bool keeps =
+        value(written.after).keep || is_root(value(written.after)) || (budgeted_step && !budgeted_step->follows_plan());
     if (const c10::Storage living = keeps ? living_storage(written.after) : c10::Storage()) hold(written.after, living);
   }
 }
@@ -100,7 +101,7 @@ void Tape::keepers_follow(const Written& written) {
     keeper->hold_as(*this, written.after);
     timeline->dropped(*this, keeper->timeline_id());
     keeper->set_timeline_id(timeline->saved(*this, written.after));
-    if (run) timeline->became_root(written.after);
+    if (budgeted_step) timeline->became_root(written.after);
   }
 }
 
@@ -118,7 +119,7 @@ ValueId Tape::add_value(StorageId id, OpId producer, int64_t bytes) {
   Value v;
   v.storage = id;
   v.producer = producer;
-  v.born = next_op();
+  v.recorded_at = next_op();
   v.bytes = bytes;
   v.last_used = clock_;
   values_.push_back(std::move(v));
@@ -136,7 +137,7 @@ ValueId Tape::value_of(const at::Tensor& tensor) {
   StorageRecord& record = storage(id);
   if (record.current == kNone) {
     const ValueId v = add_value(id, kNone, storage_bytes(tensor));
-    value(v).foreign = true;
+    value(v).external = true;
     value(v).fleeting = !memory::is_owned(tensor.storage());
     if (tags_weights_ && tensor.requires_grad() && tensor.is_leaf()) memory::watch_leaf(tensor);
     return v;
@@ -145,8 +146,8 @@ ValueId Tape::value_of(const at::Tensor& tensor) {
     // Written by somebody we did not see: the old content is gone, the new one has no recipe.
     let_go(record.current);
     record.expect_current();
-    const bool foreign = value(record.current).foreign;
-    value(add_value(id, kNone, storage_bytes(tensor))).foreign = foreign;
+    const bool external = value(record.current).external;
+    value(add_value(id, kNone, storage_bytes(tensor))).external = external;
     dirty_ = true;
   }
   return storage(id).current;
@@ -172,7 +173,7 @@ ValueId Tape::add_written(const at::Tensor& tensor, OpId producer) {
   const ValueId after = add_value(id, producer, storage_bytes(tensor));
   value(after).keep = value(before).keep;
   value(after).dtype = value(before).dtype;
-  value(after).foreign = value(before).foreign;
+  value(after).external = value(before).external;
   unsettled_.push_back({id, before, after});
   if (value(before).handles > 0 && producer == kNone) hold(after, tensor.storage());  // they may follow
   return after;
@@ -229,8 +230,8 @@ bool Tape::put_away(ValueId id, const c10::Storage& storage) {
   const auto spent = std::chrono::steady_clock::now() - start;
   if (!stored) return false;
   if (const c10::Storage on_device = stored->on_device(); timeline && on_device) timeline->track(on_device);
-  for (const Account& account : accounts) {
-    count(account, &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
+  for (const StepCounters& one : counters) {
+    count(one, &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
   }
   becomes_source<Alive>(*this, id);
   becomes_source<Pending>(*this, id);
@@ -251,21 +252,21 @@ void Tape::hold_copy(ValueId id, c10::Storage copy) {
 }
 
 void Tape::note_held(ValueId id) {
-  if (run) return;  // a budget's affair
+  if (budgeted_step) return;  // a budget's affair
   held_.push_back(id);
   held_since_balance_ += value(id).bytes;
 }
 
 void Tape::add_holder(ValueId id, const c10::Storage& storage) {
   Value& v = value(id);
-  if (v.foreign || v.holders++ > 0) return;
+  if (v.external || v.holders++ > 0) return;
   note_kept(v.bytes);
   memory::change_owner(storage, Owner::other, Owner::kept);
 }
 
 void Tape::remove_holder(ValueId id, const c10::Storage& storage) {
   Value& v = value(id);
-  if (v.foreign || --v.holders > 0) return;
+  if (v.external || --v.holders > 0) return;
   note_kept(-v.bytes);
   memory::change_owner(storage, Owner::kept, Owner::other);
 }
@@ -279,7 +280,7 @@ void Tape::let_go(ValueId id) {
     note_kept(-content.bytes());
   } else {
     remove_holder(id, content.storage());
-    if (v.foreign && !memory::is_owned(content.storage())) trash_.push_back(content.storage());  // a deleter not ours
+    if (v.external && !memory::is_owned(content.storage())) trash_.push_back(content.storage());  // a deleter not ours
   }
   ceases_source<Alive>(*this, id);
   ceases_source<Pending>(*this, id);
@@ -293,7 +294,7 @@ void Tape::lose(ValueId id) {
 void Tape::note_kept(int64_t delta) {
   kept_bytes_ += delta;
   if (delta < 0) return;
-  for (const Account& account : accounts) raise(account, &Counters::kept_bytes, kept_bytes_);
+  for (const StepCounters& one : counters) count_most(one, &Counters::kept_bytes, kept_bytes_);
 }
 
 void Tape::nobody_alive(ValueId id) {
@@ -438,7 +439,7 @@ int64_t Tape::bytes() const {
 
 void Tape::measure() {
   const int64_t now = bytes();
-  for (const Account& account : accounts) raise(account, &Counters::tape_bytes, now);
+  for (const StepCounters& one : counters) count_most(one, &Counters::tape_bytes, now);
 }
 
 }  // namespace retrace

@@ -39,7 +39,7 @@ using StorageId = int32_t;
 inline constexpr int32_t kNone = -1;
 
 class Handle;
-class Run;
+class BudgetedStep;
 class Timeline;
 
 // An operator's tensor argument: which content it saw, and through which view.
@@ -79,7 +79,7 @@ struct Op {
   float seconds = 0;
   float shortcut_seconds = 0;  // of making its first result from the others; 0: it cannot be
   int32_t timeline_id = kNone;
-  Account account;
+  StepCounters counters;
 
   int32_t alive = 0;
   int32_t pending = 0;
@@ -93,11 +93,11 @@ struct Op {
 // One content of one storage.
 struct Value {
   StorageId storage = kNone;
-  OpId producer = kNone;  // none: a root. It cannot be rebuilt, only held
-  OpId born = kNone;      // how many ops had been recorded: orders values in time, roots included
+  OpId producer = kNone;     // none: a root. It cannot be rebuilt, only held
+  OpId recorded_at = kNone;  // how many ops had been recorded: orders values in time, roots included
   int64_t bytes = 0;
   at::ScalarType dtype = at::kFloat;
-  bool foreign = false;        // came from outside: a parameter, an input, a buffer
+  bool external = false;       // came from outside: a parameter, an input, a buffer
   bool keep = false;           // the policy wants it held, and every later content of its storage with it
   bool consumed = false;       // an op on the tape reads it
   bool segment_start = false;  // a rebuild in segments stopped here
@@ -144,7 +144,7 @@ struct StorageRecord {
 
 // Thrown through an operator's kernel by an allocation, and caught by replay,
 // which then tries again with less at hand.
-struct OutOfRoom : std::exception {
+struct OverBudget : std::exception {
   const char* what() const noexcept override { return "out of room"; }
 };
 
@@ -167,7 +167,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
     Tape* tape_;
   };
 
-  // While one lives, a shortage in which nothing can be let go of throws OutOfRoom instead of breaking a budget.
+  // While one lives, a shortage in which nothing can be let go of throws OverBudget instead of breaking a budget.
   class Strict {
    public:
     explicit Strict(Tape& tape) : tape_(tape), before_(tape.strict.exchange(true)) {}
@@ -281,7 +281,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   int64_t bytes() const;  // of the tape itself
   void note_kept(int64_t delta);
   void note_held(ValueId value);
-  void measure();  // tells the accounts how large the tape is
+  void measure();  // tells the counters how large the tape is
   // Of what the tape holds or has rebuilt, the value that is cheapest to do without.
   struct Evictable {
     ValueId value = kNone;  // none: nothing can go
@@ -295,15 +295,15 @@ class Tape : public std::enable_shared_from_this<Tape> {
   bool closed() const { return closed_; }
   bool tags_weights() const { return tags_weights_; }
 
-  std::vector<Account> accounts;  // everyone who recorded here
-  std::vector<ValueId> cuts;      // cut vertices in order, if long rebuilds go in segments
+  std::vector<StepCounters> counters;  // of everyone who recorded here
+  std::vector<ValueId> cuts;           // cut vertices in order, if long rebuilds go in segments
 
-  std::shared_ptr<Timeline> timeline;  // of a session's step, else null
-  std::shared_ptr<Run> run;            // of a step under a budget, else null
-  std::shared_ptr<KnownSteps> known;   // of a session, else null
-  bool may_forget = false;             // some scope's policy may: content is watched
-  std::atomic<bool> strict = false;    // see Strict
-  bool lossy = false;                  // a plan that held something in fewer bits was followed: nothing to compare
+  std::shared_ptr<Timeline> timeline;           // of a session's step, else null
+  std::shared_ptr<BudgetedStep> budgeted_step;  // of a step under a budget, else null
+  std::shared_ptr<KnownSteps> known;            // of a session, else null
+  bool may_forget = false;                      // some scope's policy may: content is watched
+  std::atomic<bool> strict = false;             // see Strict
+  bool lossy = false;  // a plan that held something in fewer bits was followed: nothing to compare
 
   // For plan/simulate/demand.h.
   demand::Work& work(Alive) { return alive_work_; }

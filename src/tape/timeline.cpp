@@ -71,7 +71,7 @@ void Timeline::describe(Tape& tape, ValueId id) {
   plan::Value& described = graph_.values[at];
   described.bytes = v.bytes;
   described.storage = number_of(v.storage);
-  described.external = v.foreign;
+  described.external = v.external;
   description_.add_value(id, tape.storage(v.storage).pin._unsafe_get_target());
 }
 

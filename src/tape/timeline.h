@@ -69,8 +69,8 @@ class Timeline {
   void describe(Tape& tape, ValueId value);
   int32_t number_of(StorageId storage);
 
-  std::optional<memory::Book> book_;       // until the step ends
-  std::optional<memory::PeakWatch> peak_;  // likewise
+  std::optional<memory::TapeBlocks> book_;  // until the step ends
+  std::optional<memory::PeakWatch> peak_;   // likewise
   int64_t ended_peak_bytes_ = 0;
   plan::Graph graph_;
   Description description_;

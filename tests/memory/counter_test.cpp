@@ -185,11 +185,11 @@ TEST(Counter, PeakNeverFallsBelowWhatIsLive) {
   EXPECT_GE(memory::activation_peak_bytes(), 0);
 }
 
-TEST(Book, WhatItTracksIsNotOtherUntilItIsClosed) {
+TEST(TapeBlocks, WhatItTracksIsNotOtherUntilItIsClosed) {
   const int64_t before = memory::next_window().now;
   auto a = floats(1000), b = floats(100);
   {
-    memory::Book book;
+    memory::TapeBlocks book;
     book.track(a.storage());
     book.track(b.storage());
     book.track(b.storage());
@@ -198,18 +198,18 @@ TEST(Book, WhatItTracksIsNotOtherUntilItIsClosed) {
     EXPECT_EQ(memory::next_window().now, before) << "it was not among the other, so it does not leave them";
   }
   EXPECT_EQ(memory::next_window().now, before + 4000) << "it outlived the book";
-  memory::Book next;
+  memory::TapeBlocks next;
   next.track(a.storage());
   EXPECT_EQ(memory::next_window().now, before);
   a = Tensor();
   EXPECT_EQ(memory::next_window().now, before);
 }
 
-TEST(Book, ABlockThatOutlivedItsBookLeavesTheOther) {
+TEST(TapeBlocks, ABlockThatOutlivedItsBookLeavesTheOther) {
   const int64_t before = memory::next_window().now;
   auto a = floats(1000);
-  { memory::Book().track(a.storage()); }
-  memory::Book unrelated;
+  { memory::TapeBlocks().track(a.storage()); }
+  memory::TapeBlocks unrelated;
   a = Tensor();
   EXPECT_EQ(memory::next_window().now, before);
 }

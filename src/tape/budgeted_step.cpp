@@ -1,18 +1,18 @@
-#include "tape/run.h"
+#include "tape/budgeted_step.h"
 
 #include <algorithm>
 #include <mutex>
 
 namespace retrace {
 
-Run::Run(store::Kinds kinds, Guide guide, FindGuide find_guide, Refuse refuse)
-    : only_measures_(guide.budget_bytes == kNoBudget),
+BudgetedStep::BudgetedStep(store::Kinds kinds, PlanMatch match, FindMatch find_match, Refuse refuse)
+    : only_measures_(match.budget_bytes == kNoBudget),
       kinds_(std::move(kinds)),
-      guide_(std::move(guide)),
-      find_guide_(std::move(find_guide)),
+      match_(std::move(match)),
+      find_match_(std::move(find_match)),
       refuse_(std::move(refuse)) {}
 
-void Run::check_budget() {
+void BudgetedStep::check_budget() {
   if (most_wanted_bytes_ == 0) return;
   // Another backward is likely to come, which may need more: then the whole step tells.
   if (const auto tape = tape_.lock(); tape && tape->has_graph_to_come()) return;
@@ -20,29 +20,29 @@ void Run::check_budget() {
   refuse_(*this);
 }
 
-void Run::meets_op(size_t index, uint64_t prefix_hash) {
+void BudgetedStep::meets_op(size_t index, uint64_t prefix_hash) {
   if (diverged_ || only_measures_) return;
-  const auto& expected = guide_.prefix_hashes;
+  const auto& expected = match_.prefix_hashes;
   if (expected && index < expected->size() && (*expected)[index] == prefix_hash) return;
-  guide_ = find_guide_(index, prefix_hash);
-  diverged_ = !guide_.plan;
+  match_ = find_match_(index, prefix_hash);
+  diverged_ = !match_.plan;
 }
 
-bool Run::holds_root(ValueId value) const {
-  const auto& unheld = guide_.unheld_roots;
+bool BudgetedStep::holds_root(ValueId value) const {
+  const auto& unheld = match_.unheld_roots;
   const auto at = static_cast<size_t>(value);
-  return !guide_.plan || !unheld || at >= unheld->size() || (*unheld)[at] == 0;
+  return !match_.plan || !unheld || at >= unheld->size() || (*unheld)[at] == 0;
 }
 
-plan::Choice Run::choice(ValueId value) const {
-  const plan::Choices& choices = guide_.plan->choices;
+plan::Choice BudgetedStep::choice(ValueId value) const {
+  const plan::Choices& choices = match_.plan->choices;
   const auto at = static_cast<size_t>(value);
   return at < choices.size() ? choices[at] : plan::Choice::keep();
 }
 
-const store::Kind* Run::kind(ValueId value) const {
+const store::Kind* BudgetedStep::kind(ValueId value) const {
   const auto at = static_cast<size_t>(value);
-  return guide_.kinds && at < guide_.kinds->size() ? (*guide_.kinds)[at] : nullptr;
+  return match_.kinds && at < match_.kinds->size() ? (*match_.kinds)[at] : nullptr;
 }
 
 namespace {
@@ -77,7 +77,7 @@ Registry& registry() {
 
 }  // namespace
 
-void Run::attach(const std::shared_ptr<Tape>& tape) {
+void BudgetedStep::attach(const std::shared_ptr<Tape>& tape) {
   tape_ = tape;
   tape->count_reach();
   registry().add(tape);
@@ -85,7 +85,7 @@ void Run::attach(const std::shared_ptr<Tape>& tape) {
 
 // Lets go of the cheapest value of all these tapes; false if there is none. A tape that another thread has locked is left
 // out, unless we can wait for it: two that wait for each other would wait forever.
-bool Run::evict_from(const std::vector<std::shared_ptr<Tape>>& tapes, bool wait) {
+bool BudgetedStep::evict_from(const std::vector<std::shared_ptr<Tape>>& tapes, bool wait) {
   Tape* where = nullptr;
   Tape::Evictable best;
   for (const auto& tape : tapes) {
@@ -100,11 +100,11 @@ bool Run::evict_from(const std::vector<std::shared_ptr<Tape>>& tapes, bool wait)
   const Tape::Lock lock = wait ? Tape::Lock(*where) : Tape::Lock(*where, std::try_to_lock);
   if (!lock.has_it()) return false;
   if (where->evict(best.value) == 0) return where->is_root(where->value(best.value));  // one less to choose from
-  if (where->run) ++where->run->evictions_;
+  if (where->budgeted_step) ++where->budgeted_step->evictions_;
   return true;
 }
 
-void Run::make_room(int64_t wanted_bytes) {
+void BudgetedStep::make_space(int64_t wanted_bytes) {
   const auto own = tape_.lock();
   if (!own) return;
   const int64_t asked_bytes = wanted_bytes - memory::live_bytes();
@@ -126,7 +126,7 @@ void Run::make_room(int64_t wanted_bytes) {
     own->let_go_roots();
   }
   if (missing() <= 0) return;
-  if (strict && most_wanted_bytes_ == 0) throw OutOfRoom();
+  if (strict && most_wanted_bytes_ == 0) throw OverBudget();
   most_wanted_bytes_ = std::max(most_wanted_bytes_, memory::live_bytes() + asked_bytes);
 }
 

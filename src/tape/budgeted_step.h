@@ -17,7 +17,7 @@
 namespace retrace {
 
 // A plan, and how to tell whether a step is the one it was made for.
-struct Guide {
+struct PlanMatch {
   std::shared_ptr<const plan::Plan> plan;  // null: none
   std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
   std::shared_ptr<const store::Kinds> kinds;              // by value: how to hold it; null: as it is
@@ -27,13 +27,13 @@ struct Guide {
 };
 inline constexpr int64_t kNoBudget = INT64_MAX;
 
-class Run final : public memory::Governor {
+class BudgetedStep final : public memory::Governor {
  public:
-  // `find_guide` is asked when the step turns out to differ at op `index`: for a plan of a step that began like this one.
-  using FindGuide = std::function<Guide(size_t index, uint64_t prefix_hash)>;
+  // `find_match` is asked when the step turns out to differ at op `index`: for a plan of a step that began like this one.
+  using FindMatch = std::function<PlanMatch(size_t index, uint64_t prefix_hash)>;
   // `refuse` is asked to throw when a backward has ended and the step needed more than its budget.
-  using Refuse = std::function<void(const Run&)>;
-  Run(store::Kinds kinds, Guide guide, FindGuide find_guide, Refuse refuse);
+  using Refuse = std::function<void(const BudgetedStep&)>;
+  BudgetedStep(store::Kinds kinds, PlanMatch match, FindMatch find_match, Refuse refuse);
 
   // The plain program runs, and is written down: nothing is forgotten.
   bool only_measures() const { return only_measures_; }
@@ -43,18 +43,18 @@ class Run final : public memory::Governor {
   void meets_op(size_t index, uint64_t prefix_hash);
 
   // Whether a plan tells what to do with values; else everything autograd saves is kept until memory runs short.
-  bool follows_plan() const { return guide_.plan != nullptr; }
+  bool follows_plan() const { return match_.plan != nullptr; }
   plan::Choice choice(ValueId value) const;
-  const std::shared_ptr<const plan::Plan>& plan() const { return guide_.plan; }
+  const std::shared_ptr<const plan::Plan>& plan() const { return match_.plan; }
   const store::Kind* kind(ValueId value) const;         // the plan's, if it is held in another way than as it is
   const store::Kinds& kinds() const { return kinds_; }  // that values may be held in
-  bool plan_is_new() const { return guide_.plan && guide_.is_new; }
-  bool is_lossy() const { return guide_.plan && guide_.plan->lossy_values() > 0; }  // nothing to compare then
+  bool plan_is_new() const { return match_.plan && match_.is_new; }
+  bool is_lossy() const { return match_.plan && match_.plan->lossy_values() > 0; }  // nothing to compare then
 
   // Once it is broken, what was needed so far: to fight for every byte of a budget that cannot hold would only take time.
-  int64_t given_bytes() const { return guide_.budget_bytes; }
-  int64_t budget_bytes() const override { return std::max(guide_.budget_bytes, most_wanted_bytes_); }
-  void make_room(int64_t wanted_bytes) override;
+  int64_t given_bytes() const { return match_.budget_bytes; }
+  int64_t budget_bytes() const override { return std::max(match_.budget_bytes, most_wanted_bytes_); }
+  void make_space(int64_t wanted_bytes) override;
 
   void check_budget();
   bool refused() const { return refused_; }
@@ -66,8 +66,8 @@ class Run final : public memory::Governor {
 
   const bool only_measures_;
   const store::Kinds kinds_;
-  Guide guide_;
-  FindGuide find_guide_;
+  PlanMatch match_;
+  FindMatch find_match_;
   Refuse refuse_;
   std::weak_ptr<Tape> tape_;
   bool diverged_ = false;

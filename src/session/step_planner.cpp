@@ -1,4 +1,4 @@
-#include "session/budgeting.h"
+#include "session/step_planner.h"
 
 #include <algorithm>
 #include <chrono>
@@ -63,43 +63,43 @@ std::shared_ptr<const store::Kinds> kinds_of(const plan::Plan& plan, const plan:
 
 // In percent: of the peak that the plain program would have in such a step with what is live now. Of a step that is not
 // known yet: of the largest.
-int64_t Budgeting::budget_bytes(const Known* known) const {
+int64_t StepPlanner::budget_bytes(const StepProfile* known) const {
   if (budget_.bytes()) return std::max(*budget_.bytes(), smallest_bytes_);
   if (*budget_.fraction() >= 1) return kNoBudget;  // the plain program keeps it by itself
   int64_t plain = other_plain_ ? other_plain_->starting_with(start_) : 0;
-  for (const Known& k : known_) {
+  for (const StepProfile& k : known_) {
     if (!known || known == &k) plain = std::max(plain, k.plain.starting_with(start_));
   }
   if (plain == 0) return kNoBudget;  // the first step shows what 100 % is
   return std::max(static_cast<int64_t>(std::floor(*budget_.fraction() * static_cast<double>(plain))), smallest_bytes_);
 }
 
-std::shared_ptr<Run> Budgeting::begin_step(const std::shared_ptr<Timeline>& timeline) {
+std::shared_ptr<BudgetedStep> StepPlanner::begin_step(const std::shared_ptr<Timeline>& timeline) {
   const std::lock_guard lock(mutex_);
   start_ = StepStart::now();
   if (const auto refusal = std::exchange(refusal_, std::nullopt)) refuse(*refusal, refusal->smallest_bytes(start_));
   ++steps_;
-  return std::make_shared<Run>(
-      store::kinds(budget_.allows_bfloat16()), known_.empty() ? no_guide() : guide_for(known_[latest_]),
-      [this](size_t index, uint64_t hash) { return find_guide(index, hash); },
-      [this, weak = std::weak_ptr(timeline)](const Run& run) {
+  return std::make_shared<BudgetedStep>(
+      store::kinds(budget_.allows_bfloat16()), known_.empty() ? no_match() : match_for(known_[latest_]),
+      [this](size_t index, uint64_t hash) { return find_match(index, hash); },
+      [this, weak = std::weak_ptr(timeline)](const BudgetedStep& step) {
         const auto open = weak.lock();
         if (!open || budget_.is_best_effort()) return;
-        const Shortage shortage = shortage_of(open->graph(), run);
+        const Shortage shortage = shortage_of(open->graph(), step);
         refuse(shortage, shortage.smallest.bytes);
       });
 }
 
-Budgeting::Shortage Budgeting::shortage_of(const plan::Graph& graph, const Run& run) const {
+StepPlanner::Shortage StepPlanner::shortage_of(const plan::Graph& graph, const BudgetedStep& step) const {
   plan::Outcome smallest = plan::smallest(graph);
   const plan::Outcome plain = plan::plain(graph);
   smallest.peak_bytes = std::min(smallest.peak_bytes + kNumberBytes, std::max(plain.peak_bytes, smallest.peak_bytes));
   // Other threads had the rest, or the step could not do what the simulator says: then what it needed in fact.
-  if (smallest.peak_bytes <= run.given_bytes()) {
-    smallest.at_peak.other += run.most_wanted_bytes() - smallest.peak_bytes;
-    smallest.peak_bytes = run.most_wanted_bytes();
+  if (smallest.peak_bytes <= step.given_bytes()) {
+    smallest.at_peak.other += step.most_wanted_bytes() - smallest.peak_bytes;
+    smallest.peak_bytes = step.most_wanted_bytes();
   }
-  Shortage shortage{peak_of(graph, smallest), peak_of(graph, plain), run.given_bytes(), {}, steps_ == 1};
+  Shortage shortage{peak_of(graph, smallest), peak_of(graph, plain), step.given_bytes(), {}, steps_ == 1};
   InfeasibleBudget::Needs& needs = shortage.needs;
   needs.weight_bytes = smallest.at_peak.weights;
   needs.gradient_bytes = smallest.at_peak.gradients;
@@ -109,11 +109,11 @@ Budgeting::Shortage Budgeting::shortage_of(const plan::Graph& graph, const Run& 
   return shortage;
 }
 
-int64_t Budgeting::Shortage::smallest_bytes(const StepStart& start) const {
+int64_t StepPlanner::Shortage::smallest_bytes(const StepStart& start) const {
   return std::min(smallest.starting_with(start) + kNumberBytes, std::max(plain.starting_with(start), smallest.bytes));
 }
 
-void Budgeting::refuse(const Shortage& shortage, int64_t smallest_bytes) {
+void StepPlanner::refuse(const Shortage& shortage, int64_t smallest_bytes) {
   InfeasibleBudget::Needs needs = shortage.needs;
   needs.before_bytes += smallest_bytes - shortage.smallest.bytes;  // what the step before made for good
   const std::string bytes = std::to_string(smallest_bytes);
@@ -128,16 +128,17 @@ void Budgeting::refuse(const Shortage& shortage, int64_t smallest_bytes) {
 
 // Close to the smallest budget the only plan may be to rebuild everything every time. Eviction has done better then, and is
 // expected to do as well again, beside whatever else is live by now.
-void Budgeting::prefer_online(const Known& known, plan::Plan& plan) const {
-  if (known.online && known.online->replay_seconds + kWorthEvicting * known.graph.seconds < plan.replay_seconds)
-    expect_online(known, plan);
+void StepPlanner::prefer_eviction(const StepProfile& known, plan::Plan& plan) const {
+  if (known.eviction && known.eviction->replay_seconds + kWorthEvicting * known.graph.seconds < plan.replay_seconds)
+    expect_eviction(known, plan);
 }
 
-void Budgeting::expect_online(const Known& known, plan::Plan& plan) const {
+void StepPlanner::expect_eviction(const StepProfile& known, plan::Plan& plan) const {
   const double bound = plan.bound_seconds - (plan.seconds - plan.replay_seconds);
   plan.strategy = kOnline;
-  plan.peak_bytes = std::min(budget_bytes(&known), known.online->peak_bytes + start_.bytes - known.online->start_bytes);
-  plan.replay_seconds = known.online->replay_seconds;
+  plan.peak_bytes =
+      std::min(budget_bytes(&known), known.eviction->peak_bytes + start_.bytes - known.eviction->start_bytes);
+  plan.replay_seconds = known.eviction->replay_seconds;
   plan.seconds = known.graph.seconds + plan.replay_seconds;
   plan.bound_seconds = known.graph.seconds + std::min(bound, plan.replay_seconds);
 }
@@ -145,7 +146,7 @@ void Budgeting::expect_online(const Known& known, plan::Plan& plan) const {
 // Where the planner knows none and eviction has kept the budget all the same: one that is always slower than that. None at
 // all, as far as a step that began with other things live can tell (gradients that stay from step to step, say): the next
 // step itself will show what it needs.
-std::optional<plan::Plan> Budgeting::make_plan(Known& known, int64_t budget_bytes) {
+std::optional<plan::Plan> StepPlanner::make_plan(StepProfile& known, int64_t budget_bytes) {
   const auto began = std::chrono::steady_clock::now();
   std::optional<plan::Plan> plan;
   // Roots that pay make more possible; without them no plan needs more than the plain program.
@@ -161,77 +162,77 @@ std::optional<plan::Plan> Budgeting::make_plan(Known& known, int64_t budget_byte
   ++plans_made_;
   planning_seconds_ += spent;
   if (plan) plan->planning_seconds = spent;
-  if (plan || !known.online) return plan;
+  if (plan || !known.eviction) return plan;
   plan::Plan none;
   none.choices.assign(known.graph.values.size(), plan::Choice::rebuild_each_time());
   none.signature = known.graph.signature;
   none.budget_bytes = budget_bytes;
   none.bound_seconds = known.graph.seconds;
-  none.replay_seconds = known.online->replay_seconds + 2 * kWorthEvicting * known.graph.seconds;
+  none.replay_seconds = known.eviction->replay_seconds + 2 * kWorthEvicting * known.graph.seconds;
   none.seconds = known.graph.seconds + none.replay_seconds;
   none.planning_seconds = spent;
   return none;
 }
 
-Guide Budgeting::no_guide() const {
-  Guide guide;
-  guide.budget_bytes = budget_bytes(nullptr);
-  return guide;
+PlanMatch StepPlanner::no_match() const {
+  PlanMatch match;
+  match.budget_bytes = budget_bytes(nullptr);
+  return match;
 }
 
 // A plan for a known step that starts from what is live now; made if there is none that fits.
-Guide Budgeting::guide_for(Known& known) {
+PlanMatch StepPlanner::match_for(StepProfile& known) {
   const int64_t shift = start_.bytes - known.start_bytes;
   const bool fits = known.plan && !known.stale && start_.bytes <= known.planned_start_bytes;
-  Guide guide;
-  guide.budget_bytes = budget_bytes(&known);
+  PlanMatch match;
+  match.budget_bytes = budget_bytes(&known);
   if (!fits) {
-    std::optional<plan::Plan> plan = make_plan(known, guide.budget_bytes - shift);
-    if (!plan) return guide;
+    std::optional<plan::Plan> plan = make_plan(known, match.budget_bytes - shift);
+    if (!plan) return match;
     plan->budget_bytes += shift;
     plan->peak_bytes += shift;
     plan->at_peak.other += shift;
-    prefer_online(known, *plan);
+    prefer_eviction(known, *plan);
     known.kinds = kinds_of(*plan, known.graph);
     known.plan = std::make_shared<const plan::Plan>(std::move(*plan));
     known.planned_start_bytes = start_.bytes;
     known.stale = known.followed = false;
   }
-  if (known.plan->strategy == kOnline) return guide;
-  guide.plan = known.plan;
-  guide.prefix_hashes = known.prefix_hashes;
-  guide.kinds = known.kinds;
-  guide.unheld_roots = known.unheld_roots;
-  guide.is_new = !known.followed;
-  return guide;
+  if (known.plan->strategy == kOnline) return match;
+  match.plan = known.plan;
+  match.prefix_hashes = known.prefix_hashes;
+  match.kinds = known.kinds;
+  match.unheld_roots = known.unheld_roots;
+  match.is_new = !known.followed;
+  return match;
 }
 
 // The latest of those that began like this: the last batch of an epoch is followed by the kind that came before it.
-Guide Budgeting::find_guide(size_t index, uint64_t prefix_hash) {
+PlanMatch StepPlanner::find_match(size_t index, uint64_t prefix_hash) {
   const std::lock_guard lock(mutex_);
   for (size_t k = known_.size(); k-- > 0;) {
     const auto& hashes = *known_[k].prefix_hashes;
     if (index >= hashes.size() || hashes[index] != prefix_hash) continue;
     latest_ = k;
-    return guide_for(known_[k]);
+    return match_for(known_[k]);
   }
-  return no_guide();
+  return no_match();
 }
 
-Budgeting::Known* Budgeting::find_known(const std::vector<uint64_t>& prefix_hashes) {
-  const auto found =
-      std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return *k.prefix_hashes == prefix_hashes; });
+StepPlanner::StepProfile* StepPlanner::find_known(const std::vector<uint64_t>& prefix_hashes) {
+  const auto found = std::find_if(known_.begin(), known_.end(),
+                                  [&](const StepProfile& k) { return *k.prefix_hashes == prefix_hashes; });
   return found == known_.end() ? nullptr : &*found;
 }
 
-plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double replay_seconds) {
+plan::Graph StepPlanner::end_step(const BudgetedStep& step, const Timeline& timeline, double replay_seconds) {
   const std::lock_guard lock(mutex_);
-  followed_ = run.plan() && run.evictions() == 0;
-  why_not_ = followed_ ? "" : why_no_plan(run, timeline);
-  if (run.most_wanted_bytes() > 0 && budget_.is_best_effort()) {
+  followed_ = step.plan() && step.evictions() == 0;
+  why_not_ = followed_ ? "" : why_no_plan(step, timeline);
+  if (step.most_wanted_bytes() > 0 && budget_.is_best_effort()) {
     smallest_bytes_ = std::max(smallest_bytes_, plan::smallest(timeline.graph()).peak_bytes);
-  } else if (run.most_wanted_bytes() > 0 && !run.refused()) {
-    refusal_ = shortage_of(timeline.graph(), run);
+  } else if (step.most_wanted_bytes() > 0 && !step.refused()) {
+    refusal_ = shortage_of(timeline.graph(), step);
   }
   if (!timeline.had_backward()) {  // nothing was asked for: nothing to plan
     plan::Graph graph = timeline.graph();
@@ -239,7 +240,7 @@ plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double
     if (!other_plain_ || other_plain_->bytes < plain.bytes) other_plain_ = plain;
     return graph;
   }
-  Known* known = find_known(timeline.prefix_hashes());
+  StepProfile* known = find_known(timeline.prefix_hashes());
   if (!known) {
     if (known_.size() >= kMostKnown) known_.erase(known_.begin());
     known_.emplace_back();
@@ -248,14 +249,14 @@ plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double
     known_.back().prefix_hashes = std::make_shared<const std::vector<uint64_t>>(timeline.prefix_hashes());
     known = &known_.back();
   } else {
-    learn(*known, run, timeline, timeline.peak_bytes());
+    learn(*known, step, timeline, timeline.peak_bytes());
   }
-  if (budget_.fraction()) learn_plain(*known, run, timeline);
-  if (!run.plan() && run.most_wanted_bytes() == 0 && !run.only_measures()) {
-    known->online = {replay_seconds, timeline.peak_bytes(), start_.bytes};
+  if (budget_.fraction()) learn_plain(*known, step, timeline);
+  if (!step.plan() && step.most_wanted_bytes() == 0 && !step.only_measures()) {
+    known->eviction = {replay_seconds, timeline.peak_bytes(), start_.bytes};
     if (known->plan && known->plan->strategy == kOnline) {
       plan::Plan plan = *known->plan;
-      expect_online(*known, plan);
+      expect_eviction(*known, plan);
       known->plan = std::make_shared<const plan::Plan>(std::move(plan));
     }
   }
@@ -265,43 +266,43 @@ plan::Graph Budgeting::end_step(const Run& run, const Timeline& timeline, double
 
 // Best from a step that was only measured, which is the plain program. What a step under a budget did has to be taken for
 // it otherwise; then a measured one that did the same up to its first backward may know better.
-void Budgeting::learn_plain(Known& known, const Run& run, const Timeline& timeline) {
+void StepPlanner::learn_plain(StepProfile& known, const BudgetedStep& step, const Timeline& timeline) {
   if (known.plain.bytes > 0 && known.plain.start == start_) return;
   const plan::Graph graph = timeline.graph_without_copies();
   known.plain = peak_of(graph, plan::plain(graph));
-  if (run.only_measures()) known.measured = known.plain;
+  if (step.only_measures()) known.measured = known.plain;
   const size_t forward = ops_before_backward(graph);
-  for (const Known& other : known_) {
+  for (const StepProfile& other : known_) {
     const auto& hashes = *other.prefix_hashes;
-    if (run.only_measures() || !other.measured || forward == 0 || hashes.size() < forward) continue;
+    if (step.only_measures() || !other.measured || forward == 0 || hashes.size() < forward) continue;
     if (hashes[forward - 1] != (*known.prefix_hashes)[forward - 1]) continue;
     known.plain.raise_to(other.measured->starting_with({start_.bytes, gradients_that_stay(graph)}));
   }
 }
 
 // Of those that were live when the open step began.
-int64_t Budgeting::gradients_that_stay(const plan::Graph& graph) const {
+int64_t StepPlanner::gradients_that_stay(const plan::Graph& graph) const {
   const auto backward = std::find_if(graph.events.begin(), graph.events.end(),
                                      [](const plan::Event& e) { return e.kind == plan::EventKind::unpack; });
   return backward == graph.events.end() ? 0 : std::min(start_.gradient_bytes, backward->gradient_bytes);
 }
 
-std::string Budgeting::why_no_plan(const Run& run, const Timeline& timeline) const {
-  if (run.only_measures()) {
+std::string StepPlanner::why_no_plan(const BudgetedStep& step, const Timeline& timeline) const {
+  if (step.only_measures()) {
     return budget_.fraction() && *budget_.fraction() >= 1 ? "the plain program keeps 100 % by itself"
                                                           : "it ran as the plain program, to see what 100 % is";
   }
   if (!timeline.had_backward()) return "no backward ran inside it, so there is nothing to plan";
-  if (run.plan()) return "memory ran short although it followed one";
+  if (step.plan()) return "memory ran short although it followed one";
   const auto known = std::find_if(known_.begin(), known_.end(),
-                                  [&](const Known& k) { return *k.prefix_hashes == timeline.prefix_hashes(); });
+                                  [&](const StepProfile& k) { return *k.prefix_hashes == timeline.prefix_hashes(); });
   if (known == known_.end()) return "it is the first of its kind";
   if (known->plan && known->plan->strategy == kOnline)
     return "letting go of values when memory runs short takes less time than any plan found";
   return "no plan fits its budget";
 }
 
-void Budgeting::add_to(Stats& stats) const {
+void StepPlanner::add_to(Stats& stats) const {
   const std::lock_guard lock(mutex_);
   stats.plans_made = plans_made_;
   stats.planning_seconds = planning_seconds_;
@@ -312,7 +313,8 @@ void Budgeting::add_to(Stats& stats) const {
 // The plan was good if the step's peak was as predicted. If not (optimizer state was made, gradients stay from step to step),
 // the next one is made from what this step looked like. An operator's time is its shortest so far, for its price: noise only
 // adds. The step's is the usual one, for the prediction.
-void Budgeting::learn(Known& known, const Run& run, const Timeline& timeline, int64_t measured_peak_bytes) {
+void StepPlanner::learn(StepProfile& known, const BudgetedStep& step, const Timeline& timeline,
+                        int64_t measured_peak_bytes) {
   plan::Graph seen = timeline.graph();
   known.shortcuts.resize(seen.ops.size());
   for (const auto& [op, seconds] : timeline.shortcuts()) {
@@ -330,9 +332,9 @@ void Budgeting::learn(Known& known, const Run& run, const Timeline& timeline, in
       if (seen.values[v].ways.empty()) seen.values[v].ways = known.graph.values[v].ways;
     }
   }
-  const bool online = known.plan && known.plan->strategy == kOnline && !run.plan() && run.most_wanted_bytes() == 0;
-  const bool followed = run.plan() && run.plan() == known.plan && run.evictions() == 0;
-  known.followed |= run.plan() && run.plan() == known.plan;
+  const bool online = known.plan && known.plan->strategy == kOnline && !step.plan() && step.most_wanted_bytes() == 0;
+  const bool followed = step.plan() && step.plan() == known.plan && step.evictions() == 0;
+  known.followed |= step.plan() && step.plan() == known.plan;
   const bool as_predicted =
       online || (followed && measured_peak_bytes <= known.plan->peak_bytes &&
                  static_cast<double>(measured_peak_bytes) >= 0.995 * static_cast<double>(known.plan->peak_bytes));
@@ -344,12 +346,12 @@ void Budgeting::learn(Known& known, const Run& run, const Timeline& timeline, in
   known.start_bytes = start_.bytes;
   // The first step verifies, looks for encodings and evicts, and the first that follows a plan verifies: operators run with
   // cold caches then. Times without that come with the next one, and are worth one plan more.
-  const bool undisturbed = as_predicted && !run.plan_is_new();
+  const bool undisturbed = as_predicted && !step.plan_is_new();
   known.stale = !as_predicted || (undisturbed && !known.timed);
   known.timed |= undisturbed;
 }
 
-std::optional<PlanSummary> Budgeting::summary() const {
+std::optional<PlanSummary> StepPlanner::summary() const {
   const std::lock_guard lock(mutex_);
   if (known_.empty() || !known_[latest_].plan) return std::nullopt;
   const plan::Plan& plan = *known_[latest_].plan;

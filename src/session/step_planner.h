@@ -11,26 +11,26 @@
 #include <retrace/stats.h>
 
 #include "session/step_peak.h"
-#include "tape/run.h"
+#include "tape/budgeted_step.h"
 #include "tape/timeline.h"
 
 namespace retrace {
 
 // Thread-safe: an open step asks while others may look.
-class Budgeting {
+class StepPlanner {
  public:
-  explicit Budgeting(const Budget& budget) : budget_(budget) {}
+  explicit StepPlanner(const Budget& budget) : budget_(budget) {}
 
   // Throws InfeasibleBudget, once, if the step before broke the budget after its last backward.
-  std::shared_ptr<Run> begin_step(const std::shared_ptr<Timeline>& timeline);
+  std::shared_ptr<BudgetedStep> begin_step(const std::shared_ptr<Timeline>& timeline);
   // Returns what is known of the step by now: as it was, with the shortest times and the encodings that any like it showed.
-  plan::Graph end_step(const Run& run, const Timeline& timeline, double replay_seconds);
+  plan::Graph end_step(const BudgetedStep& step, const Timeline& timeline, double replay_seconds);
 
   std::optional<PlanSummary> summary() const;
   void add_to(Stats& stats) const;  // what is about plans
 
  private:
-  struct Online {
+  struct EvictionRecord {
     double replay_seconds;
     int64_t peak_bytes;
     int64_t start_bytes;
@@ -41,7 +41,7 @@ class Budgeting {
   }
 
   // A step that has been seen, with the plan for it.
-  struct Known {
+  struct StepProfile {
     plan::Graph graph;
     std::shared_ptr<const std::vector<char>> unheld_roots;  // in a step that follows the plan
     StepPeak plain;                                         // for budgets in percent
@@ -53,21 +53,21 @@ class Budgeting {
     int64_t planned_start_bytes = 0;            // of the step the plan was made for
     std::vector<double> step_seconds;           // of the latest steps, rebuilding excluded
     std::vector<double> shortcuts;              // by op, the shortest measured; 0: only estimated so far
-    std::optional<Online> online;               // the latest step that had no plan and kept the budget
+    std::optional<EvictionRecord> eviction;     // the latest step that had no plan and kept the budget
     bool followed = false;                      // the plan, to the end of a step
     bool stale = false;                         // the plan: the next step needs another
     bool timed = false;                         // by a step that did nothing but follow its plan
   };
 
-  Guide guide_for(Known& known);
-  std::optional<plan::Plan> make_plan(Known& known, int64_t budget_bytes);
-  void prefer_online(const Known& known, plan::Plan& plan) const;
-  void expect_online(const Known& known, plan::Plan& plan) const;
-  Guide find_guide(size_t index, uint64_t prefix_hash);
-  Known* find_known(const std::vector<uint64_t>& prefix_hashes);
-  void learn_plain(Known& known, const Run& run, const Timeline& timeline);
+  PlanMatch match_for(StepProfile& known);
+  std::optional<plan::Plan> make_plan(StepProfile& known, int64_t budget_bytes);
+  void prefer_eviction(const StepProfile& known, plan::Plan& plan) const;
+  void expect_eviction(const StepProfile& known, plan::Plan& plan) const;
+  PlanMatch find_match(size_t index, uint64_t prefix_hash);
+  StepProfile* find_known(const std::vector<uint64_t>& prefix_hashes);
+  void learn_plain(StepProfile& known, const BudgetedStep& step, const Timeline& timeline);
   int64_t gradients_that_stay(const plan::Graph& graph) const;
-  void learn(Known& known, const Run& run, const Timeline& timeline, int64_t measured_peak_bytes);
+  void learn(StepProfile& known, const BudgetedStep& step, const Timeline& timeline, int64_t measured_peak_bytes);
   struct Shortage {
     StepPeak smallest, plain;
     int64_t budget_bytes = 0;
@@ -76,15 +76,15 @@ class Budgeting {
 
     int64_t smallest_bytes(const StepStart& start) const;  // of a step that begins with that
   };
-  Shortage shortage_of(const plan::Graph& graph, const Run& run) const;
+  Shortage shortage_of(const plan::Graph& graph, const BudgetedStep& step) const;
   [[noreturn]] static void refuse(const Shortage& shortage, int64_t smallest_bytes);
-  int64_t budget_bytes(const Known* known) const;  // of that kind of step; null: of one that is not known
-  Guide no_guide() const;
-  std::string why_no_plan(const Run& run, const Timeline& timeline) const;
+  int64_t budget_bytes(const StepProfile* known) const;  // of that kind of step; null: of one that is not known
+  PlanMatch no_match() const;
+  std::string why_no_plan(const BudgetedStep& step, const Timeline& timeline) const;
 
   const Budget budget_;
   mutable std::mutex mutex_;  // guards what follows
-  std::vector<Known> known_;
+  std::vector<StepProfile> known_;
   size_t latest_ = 0;                    // in known_
   std::optional<Shortage> refusal_;      // of a step that broke the budget after its last backward
   std::optional<StepPeak> other_plain_;  // of steps that had no backward
