@@ -177,6 +177,12 @@ Results Machine::execute(const Statement& statement) {
     watch_.written_silently(call.in[4]);
   }
   note_writes(trainable_, leaf_versions);
+  if (op->effect == Effect::unrepeatable) {
+    for (const auto* tensors : {&call.in, &results}) {
+      for (const Tensor& tensor : *tensors) watch_.cannot_be_rebuilt(tensor);
+    }
+  }
+  if (op->effect == Effect::autograd || statement.op == "own_graph") watch_.backward_ran();
   return results;
 }
 

@@ -70,6 +70,7 @@ class Chooser {
 
 enum class Effect {
   pure,             // defines new values (views count)
+  unrepeatable,     // the same, by an operator that Retrace does not run again: what it makes is held
   writes,           // writes in[0], through whatever views it is
   autograd,         // runs a backward pass or changes gradients
   writes_silently,  // writes in[0] and moves no version counter

@@ -129,6 +129,11 @@ TEST(ScopeWatch, OutsideWritesAreThoseOfATensorThatARegionReadFromOutsideOrMayHo
   EXPECT_FALSE(outside_write({leaf(0, false), write, region(), line("tanh", {0}, {1}), end}));
   EXPECT_FALSE(outside_write({leaf(0, false), region(), line("tanh", {0}, {1}), end, line("relu_", {1}, {})}));
   EXPECT_TRUE(outside_write({leaf(0, false), keeping_region(), line("tanh", {0}, {1}), end, line("relu_", {1}, {})}));
+  Statement held = line("with_object", {0}, {1});
+  held.ints = {1};
+  EXPECT_TRUE(outside_write({leaf(0, false), region(), held, end, line("relu_", {1}, {})}));
+  const Statement makes = line("tanh", {0}, {1}), backward = line("own_graph", {0}, {2});
+  EXPECT_TRUE(outside_write({leaf(0, false), region(), makes, backward, end, line("relu_", {1}, {})}));
 }
 
 TEST(Shrinker, KeepsOnlyWhatTheFailureNeeds) {

@@ -48,7 +48,11 @@ void ScopeWatch::written(const torch::Tensor& tensor) {
 
 void ScopeWatch::pointer_written(const torch::Tensor& tensor) {
   outside_write_ |= lateness_of_write(tensor) != Lateness::fresh;
-  life_of(tensor).may_be_kept |= scope_ != 0;
+  cannot_be_rebuilt(tensor);
+}
+
+void ScopeWatch::backward_ran() {
+  for (auto& [storage, life] : lives_) life.may_be_kept |= scope_ != 0 && life.birth_scope == scope_;
 }
 
 Lateness ScopeWatch::lateness_of_write(const torch::Tensor& tensor) {

@@ -4,8 +4,9 @@
 //   autograd minds only if it had saved that very tensor. Writes inside the same outermost scope are recorded and give no
 //   such excuse.
 // - The same if a pointer wrote it after it was read: nobody is asked before, so the old content is gone.
-// - The same for a tensor made inside, where a policy may have chosen to keep it rather than how to rebuild it, or a
-//   pointer wrote it, so that it cannot be rebuilt.
+// - The same for a tensor made inside, where a policy may have chosen to keep it rather than how to rebuild it, or which
+//   cannot be rebuilt: a pointer wrote it, an operator made it that is not run again or took it and may have written it, or
+//   a backward in between let go of what it was made from.
 // - BatchNorm wrote such a tensor: without a new version, so nobody can notice, and plain autograd itself goes on with
 //   what the tensor has become.
 // - A scope read a view that was made before it, without gradients, of a tensor that has them. It claims to be a leaf that
@@ -28,8 +29,10 @@ class ScopeWatch {
   void leave_scope();
 
   void defined(const torch::Tensor& tensor);
+  void cannot_be_rebuilt(const torch::Tensor& tensor) { life_of(tensor).may_be_kept |= scope_ != 0; }
   void read(const torch::Tensor& tensor);
   void written(const torch::Tensor& tensor);
+  void backward_ran();
   // What a write to the tensor would be now, if it moved no version counter.
   Lateness lateness_of_write(const torch::Tensor& tensor);
   void pointer_written(const torch::Tensor& tensor);
