@@ -32,8 +32,9 @@ struct PlanSummary {
   int64_t values_lossy = 0;         // of those, with loss: 0 unless the budget allows it
   int64_t encoded_bytes = 0;        // what they take on the device
   int64_t encoded_plain_bytes = 0;  // and would take as they are
-  std::string strategy;             // that found the plan
+  std::string strategy;             // that found the plan; "eviction": no plan found takes less time than that
   double planning_seconds = 0;
+  bool in_background = false;  // planned there, while training went on
 };
 
 }  // namespace retrace

@@ -25,11 +25,19 @@ namespace retrace {
 
 enum class Verify { never, first_step, always };
 
+enum class Planning { background, foreground };
+
 struct SessionOptions {
   // Compare every rebuilt value with a fingerprint of the original, bit for bit, and notice every byte that is written
-  // behind LibTorch's back. Costs some passes over what is computed. first_step: of each kind, up to 64 of them, and the
-  // first that follows each new plan. In all other steps, and with `never`, a sample is compared.
+  // behind LibTorch's back. Costs some passes over what is computed. first_step: of each kind (the first four of them, then
+  // no more than one step in eight), and the first that follows each new plan. In all other steps, and with `never`, a
+  // sample is compared.
   Verify verify = Verify::first_step;
+
+  // Under a budget. background: a kind of step that comes back gets a quick plan before it begins, in at most 2 % of its
+  // time or 5 ms; a thread of low priority looks for a better one, which a later step adopts. foreground: the next step
+  // waits for the full search, and the same steps get the same plans every time: for tests and benchmarks.
+  Planning planning = Planning::background;
 };
 
 namespace detail {
@@ -75,8 +83,8 @@ class Session {
   explicit Session(Policy policy, SessionOptions options = {});
 
   // All live tensor bytes stay within the budget from the first step on. The first step keeps what autograd keeps and lets
-  // go of what is cheapest to rebuild when memory runs short; from then on steps follow a plan made from the first, made
-  // anew when steps change. A budget in percent is of the peak that the plain program would have in this kind of step with
+  // go of what is cheapest to rebuild when memory runs short, and so does every step of a kind not seen before; steps that come
+  // back follow a plan (see SessionOptions::planning). A budget in percent is of the peak that the plain program would have in this kind of step with
   // what is live now; the first step runs as the plain program and shows it. Sessions on several threads share the memory.
   // A budget that cannot hold is refused with InfeasibleBudget, which names the smallest that can, by backward() when the
   // step has shown it: its gradients are right, and its peak was above the budget. While something was saved that no

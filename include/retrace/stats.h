@@ -20,10 +20,11 @@ struct Stats {
   int64_t values_verified = 0;  // rebuilt values compared with their fingerprint
 
   // Of a Session under a budget; the process's have none.
-  int64_t plans_made = 0;       // by all steps so far
-  double planning_seconds = 0;  // spent on that
-  bool followed_plan = false;   // the latest complete step, to its end
-  std::string why_no_plan;      // if it did not: in a sentence
+  int64_t plans_made = 0;                  // for all steps so far
+  double planning_seconds = 0;             // spent on that while training waited
+  double background_planning_seconds = 0;  // and beside it, by searches that have ended
+  bool followed_plan = false;              // the latest complete step, to its end
+  std::string why_no_plan;                 // if it did not: in a sentence
 };
 
 // Totals of the process since it began (kept_bytes and tape_bytes: of the largest tape). Thread-safe.

@@ -21,7 +21,7 @@ class SessionState {
  public:
   SessionState(Policy p, SessionOptions o)
       : policy(std::move(p)), options(o), known(std::make_shared<KnownSteps>(o.verify == Verify::first_step)) {
-    if (const Budget* const budget = policy.rules().budget()) planner.emplace(*budget);
+    if (const Budget* const budget = policy.rules().budget()) planner.emplace(*budget, o.planning);
   }
 
   const Policy policy;
@@ -86,6 +86,7 @@ Step::Step(std::shared_ptr<detail::SessionState> session) : session_(std::move(s
   const bool overruled = detail::recompute_everything() && !session_->planner;
   auto step = std::make_shared<OpenStep>();
   if (open_scopes().empty()) step->timeline = std::make_shared<Timeline>(session_->names);
+  session_->known->begin_step();
   if (session_->planner) step->budgeted_step = session_->planner->begin_step(step->timeline);
   scope_ = begin_scope({.policy = overruled ? recompute_all() : session_->policy,
                         .verify = verifies,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 namespace retrace {
 
@@ -24,8 +25,9 @@ void BudgetedStep::meets_op(size_t index, uint64_t prefix_hash) {
   if (diverged_ || only_measures_) return;
   const auto& expected = match_.prefix_hashes;
   if (expected && index < expected->size() && (*expected)[index] == prefix_hash) return;
-  match_ = find_match_(index, prefix_hash);
-  diverged_ = !match_.plan;
+  const auto before = std::exchange(match_, find_match_(index, prefix_hash));
+  changed_plan_ |= index > 0 && before.plan != match_.plan;
+  diverged_ = !match_.prefix_hashes;
 }
 
 bool BudgetedStep::holds_root(ValueId value) const {

@@ -24,6 +24,7 @@ struct PlanMatch {
   std::shared_ptr<const std::vector<char>> unheld_roots;  // by value: holding them does not pay
   int64_t budget_bytes = 0;                               // of that kind of step; kNoBudget: it is only measured
   bool is_new = false;                                    // no step has followed it to its end
+  bool looks_for_ways = false;                            // in which values could be held: not known yet
 };
 inline constexpr int64_t kNoBudget = INT64_MAX;
 
@@ -48,6 +49,9 @@ class BudgetedStep final : public memory::Governor {
   const std::shared_ptr<const plan::Plan>& plan() const { return match_.plan; }
   const store::Kind* kind(ValueId value) const;         // the plan's, if it is held in another way than as it is
   const store::Kinds& kinds() const { return kinds_; }  // that values may be held in
+  // From its beginning: not one plan first and then another.
+  bool kept_to_plan() const { return !changed_plan_; }
+  bool looks_for_ways() const { return match_.looks_for_ways && !match_.plan; }
   bool plan_is_new() const { return match_.plan && match_.is_new; }
   bool is_lossy() const { return match_.plan && match_.plan->lossy_values() > 0; }  // nothing to compare then
 
@@ -71,6 +75,7 @@ class BudgetedStep final : public memory::Governor {
   Refuse refuse_;
   std::weak_ptr<Tape> tape_;
   bool diverged_ = false;
+  bool changed_plan_ = false;
   bool refused_ = false;
   std::atomic<int64_t> evictions_{0};  // other steps evict, too
   int64_t most_wanted_bytes_ = 0;

@@ -22,9 +22,9 @@ at::Tensor without_history(const at::Tensor& tensor) { return tensor.grad_fn() ?
 
 uint32_t version_of(const c10::VariableVersion& version) { return version.enabled() ? version.current_version() : 0; }
 
-// Once per value, in a step that has no plan yet: in what ways it could be held, and what they take.
+// Once per value, in a step of which that is not known yet: in what ways it could be held, and what they take.
 void look_for_ways(Tape& tape, ValueId id, const c10::Storage& storage) {
-  if (tape.timeline->looked_for_ways(id)) return;
+  if (!tape.budgeted_step->looks_for_ways() || tape.timeline->looked_for_ways(id)) return;
   for (const store::Kind* const kind : tape.budgeted_step->kinds()) {
     if (auto way = kind->measure(storage, tape.value(id).dtype)) tape.timeline->can_be_held(id, std::move(*way));
   }
@@ -87,7 +87,7 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
     fingerprint_ = retrace::fingerprint(tensor);
   if (tape.timeline) {
     timeline_id_ = tape.timeline->saved(tape, id);
-    if (tape.budgeted_step && !tape.budgeted_step->follows_plan()) look_for_ways(tape, id, tensor.storage());
+    if (tape.budgeted_step) look_for_ways(tape, id, tensor.storage());
   }
   if (v.keep || (tape.budgeted_step && !tape.budgeted_step->follows_plan())) {
     tape.hold(id, tensor.storage());

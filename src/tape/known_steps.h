@@ -25,14 +25,20 @@ class KnownSteps {
   explicit KnownSteps(bool verifies) : verifies_(verifies) {}
 
   bool verifies() const { return verifies_; }  // what is new
-  bool is_empty() const { return steps_ == 0; }
-  // No step that has ended began like this.
-  bool is_new(uint64_t prefix_hash) const { return steps_ < kMostSteps && prefixes_.count(prefix_hash) == 0; }
+  bool is_empty() const { return kinds_ == 0; }
+
+  // Verifying takes a good part of a step's time. Of a program whose steps are all of new kinds not each is verified.
+  void begin_step() {
+    ++steps_;
+    may_verify_ = kinds_ < kAlwaysVerified || (kinds_ < kMostKinds && kinds_ * kStepsPerKind <= steps_);
+  }
+  // No verified step that has ended began like this, and this one is to be verified.
+  bool is_new(uint64_t prefix_hash) const { return may_verify_ && prefixes_.count(prefix_hash) == 0; }
 
   void learn(const std::vector<uint64_t>& prefix_hashes) {
     if (prefix_hashes.empty() || !is_new(prefix_hashes.back())) return;
     prefixes_.insert(prefix_hashes.begin(), prefix_hashes.end());
-    ++steps_;
+    ++kinds_;
   }
 
   // A place is one look at one tensor. There, content had been written through a pointer since the look before.
@@ -56,15 +62,18 @@ class KnownSteps {
   }
 
  private:
-  // A program whose shapes never repeat has only new steps: after so many, verifying each would only cost time.
-  static constexpr int kMostSteps = 64;
+  static constexpr int64_t kAlwaysVerified = 4;        // kinds
+  static constexpr int64_t kStepsPerKind = 8;          // after those
+  static constexpr int64_t kMostKinds = 64;            // to remember
   static constexpr size_t kMostBackwardOps = 100'000;  // some megabytes
 
   const bool verifies_;
   std::unordered_set<uint64_t> prefixes_, written_, fleeting_;
   std::unordered_map<uint64_t, std::shared_ptr<const BackwardOps>> backwards_;
   size_t backward_ops_ = 0;
-  int steps_ = 0;
+  int64_t steps_ = 0;  // begun
+  int64_t kinds_ = 0;  // verified
+  bool may_verify_ = true;
 };
 
 }  // namespace retrace

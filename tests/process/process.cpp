@@ -166,6 +166,51 @@ int detached_thread_inside_step() {
   return 42;
 }
 
+// A session that has just begun to search for a plan beside training: a long chain, so that it takes a while.
+struct Searching {
+  Training training;
+  retrace::Session session{retrace::budget("60%")};
+
+  bool step_works() {
+    at::Tensor gradient;
+    {
+      const auto step = session.step();
+      gradient = training.gradient(training.layers(training.input, 400).mean());
+    }
+    return at::equal(gradient, training.gradient(training.layers(training.input, 400).mean()));
+  }
+  bool begin() {
+    bool works = true;
+    for (int i = 0; i < 3; ++i) works &= step_works();
+    return works;
+  }
+};
+
+int exit_while_searching() {
+  auto* const searching = new Searching;  // nobody destroys it
+  say(searching->begin() ? "exiting" : "fails");
+  std::exit(42);
+}
+
+int static_session_searches() {
+  static Searching searching;
+  say(searching.begin() ? "returning" : "fails");
+  return 42;
+}
+
+int fork_while_searching() {
+  auto searching = std::make_unique<Searching>();
+  const bool begins = searching->begin();
+  const pid_t child = fork();
+  if (child == 0) {
+    searching.reset();  // without the thread that searches
+    std::exit(42);
+  }
+  say(exit_code(child) == 42 ? "child exited" : "child fails");
+  say(begins && searching->step_works() ? "parent trains" : "parent fails");
+  return 0;
+}
+
 constexpr struct {
   const char* name;
   int (*run)();
@@ -180,6 +225,9 @@ constexpr struct {
     {"static_graph", static_graph},
     {"throw_inside_step", throw_inside_step},
     {"detached_thread_inside_step", detached_thread_inside_step},
+    {"exit_while_searching", exit_while_searching},
+    {"static_session_searches", static_session_searches},
+    {"fork_while_searching", fork_while_searching},
 };
 
 }  // namespace

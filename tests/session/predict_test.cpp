@@ -91,7 +91,7 @@ TEST_P(EveryModel, GoesOnByEvictionWhereThereIsNoPlanAndPlansNoMore) {
     } catch (const InfeasibleBudget&) {
       continue;
     }
-    const auto online = [&](size_t i) { return steps[i].plan->strategy == "online"; };
+    const auto online = [&](size_t i) { return steps[i].plan->strategy == "eviction"; };
     for (size_t i = 1; i < steps.size(); ++i) {
       ASSERT_TRUE(steps[i].plan) << "in step " << i + 1;
       if (i < 3 || !online(i - 1) || !online(i - 2)) continue;

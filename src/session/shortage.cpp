@@ -1,0 +1,57 @@
+#include "session/shortage.h"
+
+#include <algorithm>
+
+namespace retrace {
+namespace {
+
+// Numbers in the code become tensors for a moment. A step that lets go of values in another order may do so at its fullest
+// moment, so the smallest budget has room for a few of them.
+constexpr int64_t kNumberBytes = 64;
+
+std::string described(const InfeasibleBudget::Needs& needs) {
+  return "weights " + std::to_string(needs.weight_bytes) + ", gradients " + std::to_string(needs.gradient_bytes) +
+         ", what else was live before the step (optimizer state, data) " + std::to_string(needs.before_bytes) +
+         ", the step itself " + std::to_string(needs.step_bytes);
+}
+
+}  // namespace
+
+Shortage::Shortage(const plan::Graph& graph, const BudgetedStep& step, const StepStart& start, bool first_step)
+    : budget_bytes_(step.given_bytes()), first_step_(first_step) {
+  plan::Outcome smallest = plan::smallest(graph);
+  const plan::Outcome plain = plan::plain(graph);
+  smallest.peak_bytes = std::min(smallest.peak_bytes + kNumberBytes, std::max(plain.peak_bytes, smallest.peak_bytes));
+  // Other threads had the rest, or the step could not do what the simulator says: then what it needed in fact.
+  if (smallest.peak_bytes <= step.given_bytes()) {
+    smallest.at_peak.other += step.most_wanted_bytes() - smallest.peak_bytes;
+    smallest.peak_bytes = step.most_wanted_bytes();
+  }
+  smallest_ = StepPeak::of(graph, smallest, start);
+  plain_ = StepPeak::of(graph, plain, start);
+  needs_.weight_bytes = smallest.at_peak.weights;
+  needs_.gradient_bytes = smallest.at_peak.gradients;
+  const int64_t rest = std::max<int64_t>(smallest.peak_bytes - needs_.weight_bytes - needs_.gradient_bytes, 0);
+  needs_.before_bytes = std::clamp<int64_t>(start.bytes - needs_.weight_bytes, 0, rest);
+  needs_.step_bytes = rest - needs_.before_bytes;
+}
+
+int64_t Shortage::smallest_bytes(const StepStart& start) const {
+  return std::min(smallest_.starting_with(start) + kNumberBytes,
+                  std::max(plain_.starting_with(start), smallest_.bytes));
+}
+
+void Shortage::refuse(int64_t smallest_bytes) const {
+  InfeasibleBudget::Needs needs = needs_;
+  needs.before_bytes += smallest_bytes - smallest_.bytes;  // what the step before made for good
+  const std::string bytes = std::to_string(smallest_bytes);
+  throw InfeasibleBudget(
+      "[budget] a step needs at least " + bytes + " bytes and its budget is " + std::to_string(budget_bytes_) +
+          ", so it cannot be kept. At the fullest moment of such a step: " + described(needs) + "." +
+          (first_step_ ? " State that an optimizer has not made yet may come on top, and is not in it." : "") +
+          " Give at least retrace::budget(" + bytes +
+          "), or retrace::budget(...).best_effort() to run with the smallest.",
+      smallest_bytes, needs);
+}
+
+}  // namespace retrace

@@ -1,0 +1,27 @@
+// A step that needed more than its budget, and what would have been enough.
+#pragma once
+
+#include <retrace/errors.h>
+
+#include "session/step_peak.h"
+#include "tape/budgeted_step.h"
+
+namespace retrace {
+
+class Shortage {
+ public:
+  // Of a step that began with `start` and did what `graph` says.
+  Shortage(const plan::Graph& graph, const BudgetedStep& step, const StepStart& start, bool first_step);
+
+  int64_t smallest_bytes() const { return smallest_.bytes; }
+  int64_t smallest_bytes(const StepStart& start) const;  // of a step that begins with that
+  [[noreturn]] void refuse(int64_t smallest_bytes) const;
+
+ private:
+  StepPeak smallest_, plain_;
+  int64_t budget_bytes_ = 0;
+  InfeasibleBudget::Needs needs_;
+  bool first_step_ = false;
+};
+
+}  // namespace retrace
