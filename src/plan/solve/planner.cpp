@@ -23,8 +23,9 @@ constexpr double kLeastEffort = 0.5;           // of the runs, for plans that ar
 constexpr double kNotWorth = 0.002;            // of the step: nobody would notice so much less
 constexpr double kNoneFits = 0.1;              // of the step, as if so much could be gained
 constexpr double kPaysWithin = 100;            // steps: what a search may take, if it gained all there is to gain
-constexpr double kLeastSeconds = 2e-3, kMostSeconds = 0.5;  // of the search of one group
-constexpr size_t kGroupsBelow = 2;                          // that a budget looks into
+constexpr double kLeastSeconds = 2e-3, kMostSeconds = 1;  // of the search of one group
+constexpr double kMostSecondsIfFar = 1.5;                 // of what follows where plans are far from the bound
+constexpr size_t kGroupsBelow = 2;                        // that a budget looks into
 
 }  // namespace
 
@@ -132,7 +133,7 @@ Candidate Planner::solve_rung(size_t number, Front& front) {
   const int64_t budget_bytes = ladder_[number];
   price(budget_bytes);
   Candidate best;
-  effort_.allow(events_in(kMostSeconds / 4));
+  effort_.allow(events_in(kMostSeconds / 8));
   for (const Strategy& strategy : all_strategies()) {
     if (!strategy.in_best) continue;
     if (effort_.exhausted()) break;
@@ -203,6 +204,8 @@ void Planner::search_group_by_price(const std::vector<size_t>& rungs, const Choi
   search(top, cut, 0);
   search(0, lowest, 1);
   if (is_far(rungs.back(), kFar)) {
+    const double still = gap(front.best(ladder_[rungs.back()]), rungs.back());
+    effort_.allow(std::min(events_in(kMostSecondsIfFar), events_in(kPaysWithin * still)));
     search(0, lowest, 2);
     if (const Candidate best = front.best(budgets.back()); !best.choices.empty()) search(top, best.choices, 3);
   }
