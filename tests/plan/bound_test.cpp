@@ -61,6 +61,17 @@ TEST(Bound, IsZeroWhereNothingHasToGo) {
   EXPECT_GT(lower_bound(graph, plain / 2), 0);
 }
 
+TEST(Bound, OfSeveralBackwardsIsThatOfEach) {
+  const Graph once = synthetic_transformer(2), often = repeated(once, 5);
+  ASSERT_NO_THROW(check(often));
+  const int64_t plain = Simulator(once).run(keep_saved(once)).peak_bytes;
+  ASSERT_EQ(Simulator(often).run(keep_saved(often)).peak_bytes, plain);
+  for (const int percent : {80, 60}) {
+    const int64_t budget = plain / 100 * percent;
+    EXPECT_GT(lower_bound(often, budget), 0.9 * 5 * lower_bound(once, budget)) << percent;
+  }
+}
+
 TEST(Bound, NeverFallsWhenTheBudgetDoes) {
   const Graph graph = synthetic_resnet(2);
   const int64_t plain = Simulator(graph).run(keep_saved(graph)).peak_bytes;

@@ -205,4 +205,39 @@ Graph synthetic_chain(int values) {
   return step.finish();
 }
 
+Graph repeated(const Graph& graph, int times) {
+  Graph result = graph;
+  const auto storages = static_cast<int32_t>(storage_count(graph));
+  for (int i = 1; i < times; ++i) {
+    const auto first_value = static_cast<ValueId>(result.values.size());
+    const auto first_op = static_cast<OpId>(result.ops.size());
+    const auto first_handle = static_cast<HandleId>(result.handles.size());
+    const auto moved = [](int32_t id, int32_t by) { return id == kNone ? kNone : id + by; };
+    for (Value value : graph.values) {
+      value.producer = moved(value.producer, first_op);
+      value.storage = moved(value.storage, i * storages);
+      result.values.push_back(std::move(value));
+    }
+    for (Op op : graph.ops) {
+      for (ValueId& v : op.fresh) v += first_value;
+      for (Arg& arg : op.args) {
+        arg.value += first_value;
+        arg.becomes = moved(arg.becomes, first_value);
+      }
+      result.ops.push_back(std::move(op));
+    }
+    for (const ValueId v : graph.handles) result.handles.push_back(v + first_value);
+    result.events.pop_back();  // the end
+    for (Event event : graph.events) {
+      if (event.kind == EventKind::op) event.id += first_op;
+      if (event.kind == EventKind::release) event.id += first_value;
+      if (event.kind == EventKind::save || event.kind == EventKind::unpack || event.kind == EventKind::drop)
+        event.id += first_handle;
+      result.events.push_back(event);
+    }
+    result.seconds += graph.seconds;
+  }
+  return result;
+}
+
 }  // namespace retrace::plan

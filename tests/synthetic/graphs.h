@@ -17,6 +17,9 @@ Graph synthetic_resnet(int blocks_per_stage);
 // A chain of cheap and expensive operators with a skip connection every few, of about `values` values.
 Graph synthetic_chain(int values);
 
+// A step that is so many times the given one, one backward after the other: accumulated gradients.
+Graph repeated(const Graph& graph, int times);
+
 // Small and odd: branches, results nobody saved, operators with several results, in-place chains, values saved twice,
 // ways to be held. For tests that compare with the exact optimum.
 Graph synthetic_random(uint32_t seed, int ops);

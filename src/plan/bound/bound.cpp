@@ -7,17 +7,59 @@ namespace retrace::plan {
 namespace {
 
 constexpr size_t kMostTimes = 48;
+constexpr int kBisections = 16;
 constexpr int kPatience = 4;           // steps without a gain before they become shorter
+constexpr double kProminent = 0.1;     // of the most that could be kept at once: less is no rise of its own
 constexpr double kCloseEnough = 5e-4;  // of the target: nobody measures less
 
 }  // namespace
 
 Bound::Bound(const Graph& graph, const Lifetimes& lifetimes, MinCut& cut)
-    : graph_(graph), lifetimes_(lifetimes), cut_(cut), prices_(graph, lifetimes), best_prices_(lifetimes.events()) {}
+    : graph_(graph),
+      lifetimes_(lifetimes),
+      cut_(cut),
+      prices_(graph, lifetimes),
+      rises_(find_rises()),
+      best_prices_(lifetimes.events()) {}
 
 void Bound::reset() {
   std::fill(best_prices_.begin(), best_prices_.end(), 0.0);
   best_ = 0;
+}
+
+// Several backwards in one step (accumulated gradients, a GAN) are several rises, each with constraints of its own.
+std::vector<Bound::Rise> Bound::find_rises() const {
+  const auto events = static_cast<int32_t>(lifetimes_.events());
+  if (events == 0) return {};
+  Choices all(graph_.values.size());
+  for (size_t v = 0; v < all.size(); ++v) {
+    if (lifetimes_.asked(static_cast<ValueId>(v))) all[v] = Choice::keep();
+  }
+  std::vector<int64_t> kept = live(all);
+  for (int32_t t = 0; t < events; ++t) kept[at(t)] -= lifetimes_.base()[at(t)];
+  const double prominent = kProminent * static_cast<double>(*std::max_element(kept.begin(), kept.end()));
+  const auto differ = [&](int32_t high, int32_t low) {
+    return static_cast<double>(kept[at(high)] - kept[at(low)]) > prominent;
+  };
+  std::vector<Rise> rises;
+  int32_t top = 0, bottom = 0;
+  bool rising = true;
+  for (int32_t t = 1; t < events; ++t) {
+    if (rising) {
+      if (kept[at(t)] > kept[at(top)]) top = t;
+      if (!differ(top, t)) continue;
+      rises.push_back({rises.empty() ? 0 : rises.back().end, top, events});
+      bottom = t;
+    } else {
+      if (kept[at(t)] <= kept[at(bottom)]) bottom = t;
+      if (!differ(t, bottom)) continue;
+      rises.back().end = bottom;
+      top = t;
+    }
+    rising = !rising;
+  }
+  if (rises.size() <= 1) return {{0, std::clamp(lifetimes_.first_unpack(), 0, events - 1), events}};
+  return rises;
 }
 
 // Kept values fill up until backward begins and drain afterwards, so an event with less headroom than every other one that is
@@ -26,18 +68,19 @@ void Bound::choose_times(int64_t budget_bytes, const std::vector<int64_t>* reser
   const auto events = static_cast<int32_t>(lifetimes_.events());
   const auto base = [&](int32_t t) { return lifetimes_.base()[at(t)] + (reserved ? (*reserved)[at(t)] : 0); };
   std::vector<int32_t> records;
-  const int32_t turn = std::max(0, std::min(lifetimes_.first_unpack(), events - 1));
-  int64_t most = -1;
-  for (int32_t t = turn; t < events; ++t) {
-    if (base(t) <= most) continue;
-    most = base(t);
-    records.push_back(t);
-  }
-  most = -1;
-  for (int32_t t = turn - 1; t >= 0; --t) {
-    if (base(t) <= most) continue;
-    most = base(t);
-    records.push_back(t);
+  for (const Rise& rise : rises_) {
+    int64_t most = -1;
+    for (int32_t t = rise.turn; t < rise.end; ++t) {
+      if (base(t) <= most) continue;
+      most = base(t);
+      records.push_back(t);
+    }
+    most = -1;
+    for (int32_t t = rise.turn - 1; t >= rise.begin; --t) {
+      if (base(t) <= most) continue;
+      most = base(t);
+      records.push_back(t);
+    }
   }
   std::sort(records.begin(), records.end());
   // Never drop a time that has a price already: the prices of a neighbouring budget are the best start there is.
@@ -114,24 +157,34 @@ double Bound::evaluate(const std::vector<double>& per_event, std::vector<double>
   return value;
 }
 
-// One price at the tightest event, by bisection: where the steps start.
-std::vector<double> Bound::one_price() {
+// One price at the tightest event of each rise, by bisection, all at once: where the steps start.
+std::vector<double> Bound::one_price_per_rise() {
   std::vector<double> prices(lifetimes_.events()), excess;
-  if (times_.empty()) return prices;
   evaluate(prices, excess);
-  const auto worst = static_cast<size_t>(std::max_element(excess.begin(), excess.end()) - excess.begin());
-  if (excess[worst] <= 0) return prices;
   double seconds = 0, bytes = 0;
   for (const Op& op : graph_.ops) seconds += op.seconds;
   for (const Value& v : graph_.values) bytes += static_cast<double>(v.bytes);
-  double low = seconds / std::max(1.0, bytes) * 1e-3, high = low * 1e9;
-  for (int i = 0; i < 16; ++i) {
-    const double middle = std::sqrt(low * high);
-    prices[at(times_[worst])] = middle;
-    evaluate(prices, excess);
-    (excess[worst] > 0 ? low : high) = middle;
+  const double lowest = seconds / std::max(1.0, bytes) * 1e-3;
+  struct Bisection {
+    size_t worst;  // into times_
+    double low, high;
+    double middle() const { return std::sqrt(low * high); }
+  };
+  std::vector<Bisection> bisections;
+  for (const Rise& rise : rises_) {
+    const auto first = std::lower_bound(times_.begin(), times_.end(), rise.begin) - times_.begin();
+    const auto last = std::lower_bound(times_.begin(), times_.end(), rise.end) - times_.begin();
+    if (first == last) continue;
+    const auto worst = std::max_element(excess.begin() + first, excess.begin() + last) - excess.begin();
+    if (excess[static_cast<size_t>(worst)] > 0)
+      bisections.push_back({static_cast<size_t>(worst), lowest, lowest * 1e9});
   }
-  prices[at(times_[worst])] = std::sqrt(low * high);
+  for (int i = 0; i < kBisections && !bisections.empty() && !cut_.stopped(); ++i) {
+    for (const Bisection& b : bisections) prices[at(times_[b.worst])] = b.middle();
+    evaluate(prices, excess);
+    for (Bisection& b : bisections) (excess[b.worst] > 0 ? b.low : b.high) = b.middle();
+  }
+  for (const Bisection& b : bisections) prices[at(times_[b.worst])] = b.middle();
   return prices;
 }
 
@@ -139,7 +192,7 @@ void Bound::tighten(int64_t budget_bytes, double target_seconds, int steps, cons
   choose_times(budget_bytes, reserved);
   std::vector<double> excess, direction(times_.size()), current = best_prices_;
   best_ = evaluate(current, excess);
-  std::vector<double> start = one_price(), start_excess;
+  std::vector<double> start = one_price_per_rise(), start_excess;
   if (const double value = evaluate(start, start_excess); value > best_) {
     best_ = value;
     best_prices_ = start;
@@ -149,7 +202,7 @@ void Bound::tighten(int64_t budget_bytes, double target_seconds, int steps, cons
   double value = best_, length = 1;
   int idle = 0;
   for (int step = 0; step < steps; ++step) {
-    if (target_seconds - best_ <= kCloseEnough * graph_.seconds) break;
+    if (cut_.stopped() || target_seconds - best_ <= kCloseEnough * graph_.seconds) break;
     double norm = 0, along = 0;
     for (size_t i = 0; i < times_.size(); ++i) {
       if (excess[i] < 0 && current[at(times_[i])] <= 0) excess[i] = 0;

@@ -36,14 +36,21 @@ class Bound {
   std::vector<int64_t> live(const Choices& choices) const;
 
  private:
+  // A stretch of the step in which what is kept fills up and drains again: one forward and its backward.
+  struct Rise {
+    int32_t begin = 0, turn = 0, end = 0;  // events, the end excluded
+  };
+
+  std::vector<Rise> find_rises() const;
   void choose_times(int64_t budget_bytes, const std::vector<int64_t>* reserved);
   double evaluate(const std::vector<double>& per_event, std::vector<double>& excess);
-  std::vector<double> one_price();
+  std::vector<double> one_price_per_rise();
 
   const Graph& graph_;
   const Lifetimes& lifetimes_;
   MinCut& cut_;  // shared: a copy of a Bound has prices of its own, not a network of its own
   Prices prices_;
+  const std::vector<Rise> rises_;
   std::vector<int32_t> times_;    // events that are priced
   std::vector<double> headroom_;  // for each of them
   std::vector<double> best_prices_;

@@ -115,13 +115,14 @@ struct MinCut::Network {
   bool runs_again(ValueId v) const { return on_source_side(op_vertex[at(graph.values[at(v)].producer)]); }
 };
 
-MinCut::MinCut(const Graph& graph, const Lifetimes& lifetimes)
-    : network_(std::make_unique<Network>(graph, lifetimes)) {}
+MinCut::MinCut(const Graph& graph, const Lifetimes& lifetimes, Effort* effort)
+    : effort_(effort), network_(std::make_unique<Network>(graph, lifetimes)) {}
 MinCut::~MinCut() = default;
 
 double MinCut::solve(const std::vector<double>& keep_prices) {
   Network& n = *network_;
   kept_.clear();
+  if (effort_ != nullptr) effort_->spend(static_cast<int64_t>(boost::num_vertices(n.flow)));
   for (size_t i = 0; i < n.asked.size(); ++i) n.flow[n.asked_edge[i]].capacity = n.capacity(n.asked[i], keep_prices);
   for (size_t i = 0; i < n.between.size(); ++i)
     n.flow[n.between_edge[i]].capacity = n.capacity(n.between[i], keep_prices);

@@ -10,22 +10,26 @@
 
 #include "plan/graph/graph.h"
 #include "plan/graph/lifetimes.h"
+#include "plan/simulate/effort.h"
 
 namespace retrace::plan {
 
 class MinCut {
  public:
-  MinCut(const Graph& graph, const Lifetimes& lifetimes);
+  MinCut(const Graph& graph, const Lifetimes& lifetimes, Effort* effort = nullptr);
   ~MinCut();
 
   // `keep_prices` in seconds, by value. Returns the least cost, rounded down. Builds nothing anew.
   double solve(const std::vector<double>& keep_prices);
+
+  bool stopped() const { return effort_ != nullptr && effort_->stopped(); }
 
   // Of the last solve: the values that are kept. They are needed, and their producer is not run again.
   const std::vector<ValueId>& kept() const { return kept_; }
 
  private:
   struct Network;
+  Effort* effort_;
   std::unique_ptr<Network> network_;
   std::vector<ValueId> kept_;
 };

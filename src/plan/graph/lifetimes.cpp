@@ -98,10 +98,29 @@ void Lifetimes::read_events() {
     if (unpacked[h] != kNever) in_hand_[v].push_back({std::max(unpacked[h], released_[v]), dropped[h]});
   }
   for (auto& spans : in_hand_) spans = merged(std::move(spans));
+  const std::vector<int32_t> first_read = first_reads(unpacks);
   free_.assign(count, 0);
   for (size_t v = 0; v < count; ++v) {
-    free_[v] = graph_.values[v].producer == kNone || (last_content_[v] != 0 && released_[v] > first_unpack_);
+    free_[v] = graph_.values[v].producer == kNone || (last_content_[v] != 0 && released_[v] > first_read[v]);
   }
+}
+
+// By value: before then no replay reads it. Whoever rebuilds it, or something made from it, was asked for it or for that.
+std::vector<int32_t> Lifetimes::first_reads(const std::vector<std::pair<ValueId, int32_t>>& unpacks) const {
+  std::vector<int32_t> first(graph_.values.size(), kNever);
+  for (const auto& [v, t] : unpacks) first[at(v)] = std::min(first[at(v)], t);
+  for (size_t o = graph_.ops.size(); o-- > 0;) {
+    const Op& op = graph_.ops[o];
+    int32_t earliest = kNever;
+    for (const ValueId v : op.fresh) earliest = std::min(earliest, first[at(v)]);
+    for (const Arg& arg : op.args) {
+      if (arg.becomes != kNone) earliest = std::min(earliest, first[at(arg.becomes)]);
+    }
+    for (const Arg& arg : op.args) {
+      if (!arg.shape_only) first[at(arg.value)] = std::min(first[at(arg.value)], earliest);
+    }
+  }
+  return first;
 }
 
 // A value nobody saved is of use only to an operator that rebuilds one of its own results, and stays needed as long as

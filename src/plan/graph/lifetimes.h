@@ -6,6 +6,7 @@
 #pragma once
 
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "plan/graph/graph.h"
@@ -31,7 +32,7 @@ class Lifetimes {
 
   // Backward asks for it when the program no longer has it: it must be kept or rebuilt.
   bool asked(ValueId v) const { return asked_[at(v)] != 0; }
-  // A replay can read it at no price: a root, or the program has it still.
+  // A replay can read it at no price: a root, or the program has it still when the first replay could want it.
   bool free(ValueId v) const { return free_[at(v)] != 0; }
   bool keepable(ValueId v) const { return keepable_[at(v)] != 0; }
 
@@ -39,6 +40,7 @@ class Lifetimes {
 
  private:
   void read_events();
+  std::vector<int32_t> first_reads(const std::vector<std::pair<ValueId, int32_t>>& unpacks) const;
   void find_ends();
   void find_spans();
   void find_base();

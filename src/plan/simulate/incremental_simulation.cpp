@@ -17,7 +17,8 @@ bool same(const SimulationState& a, int32_t a_buffer, const SimulationState& b, 
 
 }  // namespace
 
-IncrementalSimulation::IncrementalSimulation(const Graph& graph) : simulation_(graph), states_(kStates + 1) {
+IncrementalSimulation::IncrementalSimulation(const Graph& graph, Effort* effort)
+    : simulation_(graph, effort), states_(kStates + 1) {
   simulation_.wants_event_peaks = true;
   const auto first = graph.events.begin() + static_cast<std::ptrdiff_t>(simulation_.first_unpack());
   const bool only_backward = std::none_of(

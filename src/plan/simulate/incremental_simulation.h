@@ -15,10 +15,11 @@ class IncrementalSimulation {
  public:
   using Limits = StepSimulation::Limits;
 
-  explicit IncrementalSimulation(const Graph& graph);
+  explicit IncrementalSimulation(const Graph& graph, Effort* effort = nullptr);
 
   Outcome run(const Choices& choices, const Limits& limits);
   Outcome rebase(const Choices& choices, const Limits& limits);  // the same, and these are the base from now on
+  void forget() { states_known_ = 0; }                           // the base
 
  private:
   Outcome run_whole(const Choices& choices, const Limits& limits);

@@ -8,12 +8,12 @@
 namespace retrace::plan {
 
 struct Simulator::State {
-  explicit State(const Graph& graph) : whole(graph), near(graph) {}
+  State(const Graph& graph, Effort* effort) : whole(graph, effort), near(graph, effort) {}
   StepSimulation whole;
   IncrementalSimulation near;
 };
 
-Simulator::Simulator(const Graph& graph) : state_(std::make_unique<State>(graph)) {}
+Simulator::Simulator(const Graph& graph, Effort* effort) : state_(std::make_unique<State>(graph, effort)) {}
 Simulator::~Simulator() = default;
 Simulator::Simulator(Simulator&&) noexcept = default;
 Simulator& Simulator::operator=(Simulator&&) noexcept = default;
@@ -33,6 +33,8 @@ Outcome Simulator::run_incremental(const Choices& choices, double give_up_second
 Outcome Simulator::rebase(const Choices& choices, double give_up_seconds, const Price& price) {
   return state_->near.rebase(choices, {.seconds = give_up_seconds, .price = price});
 }
+
+void Simulator::forget_base() { state_->near.forget(); }
 
 std::vector<Simulator::Live> Simulator::live_at(const Choices& choices, size_t event) {
   StepSimulation& simulation = state_->whole;

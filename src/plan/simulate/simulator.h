@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "plan/graph/graph.h"
+#include "plan/simulate/effort.h"
 
 namespace retrace::plan {
 
@@ -37,7 +38,8 @@ struct Price {
 // Runs through the graph many times without allocating anew. Not thread-safe; copies are independent.
 class Simulator {
  public:
-  explicit Simulator(const Graph& graph);  // `graph` must outlive it
+  // Both must outlive it. What it does is counted as effort, and it gives up when the effort is to stop.
+  explicit Simulator(const Graph& graph, Effort* effort = nullptr);
   ~Simulator();
   Simulator(Simulator&&) noexcept;
   Simulator& operator=(Simulator&&) noexcept;
@@ -54,6 +56,8 @@ class Simulator {
   // Choices that differ in much become the new base by themselves.
   Outcome run_incremental(const Choices& choices, double give_up_seconds = 1e300, const Price& price = {});
   Outcome rebase(const Choices& choices, double give_up_seconds = 1e300, const Price& price = {});
+
+  void forget_base();  // so that what a run takes does not depend on what ran before
 
   // What of the tape is live at the highest point of one event, for a search that wants to change something.
   struct Live {

@@ -7,13 +7,18 @@
 namespace retrace::plan {
 namespace {
 
+// In the time that a simple event takes.
+constexpr int64_t kCopied = 8;  // values, or events
+constexpr int64_t kLooks = 8;   // at values
+
 // Of two to the minus forty seconds: sums of such are exact, so a step costs the same in whatever order it is added up.
 double rounded(double seconds) { return std::ldexp(std::round(std::ldexp(seconds, 40)), -40); }
 
 }  // namespace
 
-StepSimulation::StepSimulation(const Graph& graph)
+StepSimulation::StepSimulation(const Graph& graph, Effort* effort)
     : graph_(graph),
+      effort_(effort),
       keepable_(plan::keepable(graph)),
       offered_(graph.values.size(), graph.events.size()),
       visited_(graph.ops.size()),
@@ -71,6 +76,7 @@ void StepSimulation::resume_from(const SimulationState& state, const Choices& ch
   limits_ = limits;
   now_ = state;
   stopped_ = false;
+  if (effort_ != nullptr) effort_->spend(static_cast<int64_t>(now_.values.size() + peaks_.late.size()) / kCopied);
 }
 
 void StepSimulation::recount() {
@@ -97,7 +103,12 @@ void StepSimulation::count_peaks(size_t end) {
 }
 
 void StepSimulation::run_until(size_t end) {
+  const size_t first_event = now_.next_event;
   for (; now_.next_event < end && !stopped_; ++now_.next_event) {
+    if (effort_ != nullptr && effort_->stopped()) {
+      stopped_ = true;
+      break;
+    }
     event_peak_ = early_peak_ = 0;
     apply(graph_.events[now_.next_event]);
     if (wants_event_peaks) {
@@ -109,6 +120,8 @@ void StepSimulation::run_until(size_t end) {
     excess_ += event_peak_ - limits_.price.budget_bytes;
     stopped_ |= too_expensive();
   }
+  const int64_t looks = std::exchange(looks_, 0);
+  if (effort_ != nullptr) effort_->spend(static_cast<int64_t>(now_.next_event - first_event) + looks / kLooks);
 }
 
 void StepSimulation::finish_as(const SimulationState& state, const Outcome& whole) {
@@ -169,14 +182,6 @@ void StepSimulation::track_touches(Touches touches) {
 void StepSimulation::clear_touches() {
   std::fill(touched_values_.begin(), touched_values_.end(), SIZE_MAX);
   std::fill(touched_ops_.begin(), touched_ops_.end(), SIZE_MAX);
-}
-
-void StepSimulation::touch(size_t& first) {
-  if (touches_ == Touches::record) {
-    first = std::min(first, now_.next_event);
-  } else {
-    first_touch_ = std::min(first_touch_, first);
-  }
 }
 
 // -- Events --

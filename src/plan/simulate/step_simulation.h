@@ -4,11 +4,13 @@
 // again, when a rebuilt value is freed). A change there belongs here too; tests/session/predict_test.cpp compares the two.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
 #include "plan/graph/graph.h"
 #include "plan/simulate/demand.h"
+#include "plan/simulate/effort.h"
 #include "plan/simulate/simulator.h"
 
 namespace retrace::plan {
@@ -58,7 +60,7 @@ struct Peaks {
 
 class StepSimulation {
  public:
-  explicit StepSimulation(const Graph& graph);
+  explicit StepSimulation(const Graph& graph, Effort* effort = nullptr);  // both must outlive it
 
   // When to stop early.
   struct Limits {
@@ -104,6 +106,7 @@ class StepSimulation {
 
   // For demand.h.
   SimValue& value(ValueId id) {
+    ++looks_;
     if (touches_ != Touches::ignore) touch(touched_values_[at(id)]);
     return now_.values[at(id)];
   }
@@ -136,7 +139,13 @@ class StepSimulation {
   };
 
   int wanted_way(ValueId id) const;  // in which the choice holds it, or none
-  void touch(size_t& first);
+  void touch(size_t& first) {
+    if (touches_ == Touches::record) {
+      first = std::min(first, now_.next_event);
+    } else {
+      first_touch_ = std::min(first_touch_, first);
+    }
+  }
   double excess() const;
   bool too_expensive() const;
   void count_peaks(size_t end);
@@ -181,6 +190,7 @@ class StepSimulation {
   void free_rebuilt(ValueId id);
 
   const Graph& graph_;
+  Effort* const effort_;  // or none
   const std::vector<bool> keepable_;
   std::vector<char> repeatable_;  // by op: makes something that can be made again
   bool drops_in_forward_ = false;
@@ -209,6 +219,7 @@ class StepSimulation {
   int64_t other_ = 0;
   int64_t event_peak_ = 0, early_peak_ = 0;
   int64_t excess_ = 0;  // of all events so far
+  int64_t looks_ = 0;   // at values since it was last counted as effort: what a chain of needs takes, event by event
   bool stopped_ = false, listing_ = false;
   std::vector<Simulator::Live> seen_;
 

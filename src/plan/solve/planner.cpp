@@ -12,7 +12,7 @@ constexpr int64_t kPercents = 100;
 constexpr int64_t kRounding = 10'000;
 constexpr int64_t kFine = 4, kFineRungs = 8;  // to a percent, and in all
 constexpr size_t kGroup = 4;                  // rungs
-constexpr size_t kSmall = 64;                 // values
+constexpr size_t kSmall = 24;                 // values
 constexpr size_t kManyValues = 1000;
 constexpr int kRungSteps = 20, kFinalSteps = 60;
 constexpr double kImpossible = 1e300;
@@ -20,11 +20,20 @@ constexpr int64_t kPolishRuns = 40;
 constexpr double kFar = 0.03, kTooFar = 0.05;  // of the step, from the bound
 constexpr uint32_t kMostOrders = 10;           // in which values are tried
 constexpr double kLeastEffort = 0.5;           // of the runs, for plans that are close to it
+constexpr double kNotWorth = 0.002;            // of the step: nobody would notice so much less
+constexpr double kNoneFits = 0.1;              // of the step, as if so much could be gained
+constexpr double kPaysWithin = 100;            // steps: what a search may take, if it gained all there is to gain
+constexpr double kLeastSeconds = 2e-3, kMostSeconds = 1;  // of the search of one group
+constexpr double kMostSecondsIfFar = 1.5;                 // of what follows where plans are far from the bound
+constexpr size_t kGroupsBelow = 2;                        // that a budget looks into
 
 }  // namespace
 
 Planner::Planner(const Graph& graph, SolveOptions options)
-    : graph_(graph), options_(std::move(options)), context_(graph) {
+    : graph_(graph),
+      options_(std::move(options)),
+      effort_(options_.stop, options_.most_effort),
+      context_(graph, effort_) {
   plain_ = context_.search.simulate(keep_saved(graph));
   for (const Op& op : graph.ops) all_seconds_ += op.seconds;
   make_ladder();
@@ -91,6 +100,16 @@ Candidate Planner::run_alone(int64_t budget_bytes) {
   return run(chosen->name, nullptr, [&] { return chosen->solve(context_, budget_bytes, {}); });
 }
 
+// The events that a search may take which could gain so much in every step.
+int64_t Planner::worth(double gap_seconds) const {
+  return events_in(std::clamp(kPaysWithin * gap_seconds, kLeastSeconds, kMostSeconds));
+}
+
+// What a better plan for a rung could still gain. Where none fits yet, there may be none.
+double Planner::gap(const Candidate& best, size_t number) {
+  return best.fits(ladder_[number]) ? best.seconds - bound(number) : kNoneFits * graph_.seconds;
+}
+
 // From scratch: what another rung left behind must not make a difference.
 void Planner::price(int64_t budget_bytes) {
   if (priced_bytes_ == budget_bytes) return;
@@ -109,17 +128,21 @@ double Planner::bound(size_t number) {
   return place->second = context_.bound.seconds();
 }
 
-// The strategies one after another, until one is close to the bound.
+// The strategies one after another, until one is close to the bound or more are not worth it.
 Candidate Planner::solve_rung(size_t number, Front& front) {
   const int64_t budget_bytes = ladder_[number];
   price(budget_bytes);
   Candidate best;
+  effort_.allow(events_in(kMostSeconds / 8));
   for (const Strategy& strategy : all_strategies()) {
     if (!strategy.in_best) continue;
+    if (effort_.exhausted()) break;
     Candidate found = run(strategy.name, &front, [&] { return strategy.solve(context_, budget_bytes, best); });
     if (is_better(found, best, budget_bytes)) best = std::move(found);
     if (close_to_bound(context_, best, budget_bytes)) break;
+    if (strategy.name == all_strategies().front().name) effort_.allow(worth(gap(best, number)) / 4);
   }
+  effort_.allow_all();
   return best;
 }
 
@@ -129,12 +152,13 @@ const Front& Planner::solve_group(size_t group) {
   if (!added) return front;
   const size_t begin = group * group_size_, end = std::min(ladder_.size(), begin + group_size_);
   context_.search.collect(end < ladder_.size() ? ladder_[end] : INT64_MAX);
+  context_.search.forget_base();
   const bool by_price = can_search_by_price(graph_);
   std::vector<size_t> rungs;  // falling
   Choices cut, lowest;
   double worst_gap = 0;
   bool nothing_fits = false;
-  for (size_t number = end; number-- > begin && bound(number) < kImpossible;) {
+  for (size_t number = end; number-- > begin && !effort_.exhausted() && bound(number) < kImpossible;) {
     if (ladder_[number] >= least_bytes_) rungs.push_back(number);
     const bool between = by_price && worst_gap > 0 && number > begin;  // the search by price comes through here
     if (between || nothing_fits || front.best(ladder_[number]).seconds <= bound(number)) continue;
@@ -145,7 +169,11 @@ const Front& Planner::solve_group(size_t group) {
     worst_gap = std::max(worst_gap, nothing_fits ? kImpossible : best.seconds - bound(number));
     lowest = best.choices.empty() ? cut : std::move(best.choices);
   }
-  if (worst_gap > 0 && by_price && !rungs.empty()) search_group_by_price(rungs, cut, lowest, worst_gap, front);
+  if (worst_gap > 0 && by_price && !rungs.empty()) {
+    effort_.allow(worth(std::min(worst_gap, kNoneFits * graph_.seconds)) / 2);
+    search_group_by_price(rungs, cut, lowest, worst_gap, front);
+    effort_.allow_all();
+  }
   context_.search.collect(-1);
   return front;
 }
@@ -162,6 +190,7 @@ void Planner::search_group_by_price(const std::vector<size_t>& rungs, const Choi
     return front.best(ladder_[rung]).seconds > bound(rung) + share * graph_.seconds;
   };
   const auto search = [&](size_t first, const Choices& start, uint32_t seed) {
+    if (effort_.exhausted()) return;
     run(kPricedSearch, &front, [&] {
       search_by_price(context_, budgets, first, start, seed, effort);
       return Candidate{};
@@ -175,11 +204,13 @@ void Planner::search_group_by_price(const std::vector<size_t>& rungs, const Choi
   search(top, cut, 0);
   search(0, lowest, 1);
   if (is_far(rungs.back(), kFar)) {
+    const double still = gap(front.best(ladder_[rungs.back()]), rungs.back());
+    effort_.allow(std::min(events_in(kMostSecondsIfFar), events_in(kPaysWithin * still)));
     search(0, lowest, 2);
     if (const Candidate best = front.best(budgets.back()); !best.choices.empty()) search(top, best.choices, 3);
   }
   // In a large graph each takes a good part of a second: there, until one finds nothing.
-  for (uint32_t seed = 4; seed < kMostOrders && is_far(rungs.front(), kTooFar); ++seed) {
+  for (uint32_t seed = 4; seed < kMostOrders && !effort_.exhausted() && is_far(rungs.front(), kTooFar); ++seed) {
     const double before = seconds_found();
     search(0, lowest, seed);
     const bool in_vain = before < kImpossible && seconds_found() >= before;
@@ -187,14 +218,14 @@ void Planner::search_group_by_price(const std::vector<size_t>& rungs, const Choi
   }
   for (const int64_t budget_bytes : budgets) {
     Candidate best = front.best(budget_bytes);
-    if (best.choices.empty()) continue;
+    if (best.choices.empty() || effort_.exhausted()) continue;
     run("improve", &front, [&] {
       return context_.search.improve(std::move(best), budget_bytes, static_cast<int64_t>(effort * kPolishRuns));
     });
   }
 }
 
-// A larger budget looks at all that a smaller one does. Groups further down are left out once the bound shows that
+// A larger budget looks at all that a slightly smaller one does. Groups further down are left out once the bound shows that
 // nothing in them is faster: what they find stays below their upper end.
 Candidate Planner::best_within(int64_t budget_bytes) {
   Candidate best;
@@ -203,11 +234,18 @@ Candidate Planner::best_within(int64_t budget_bytes) {
     if (c.seconds < best.seconds || (c.seconds == best.seconds && c.peak_bytes < best.peak_bytes)) best = std::move(c);
   };
   consider(plain_);
+  if (!options_.known.empty()) {
+    const Outcome outcome = Simulator(graph_).run(options_.known);
+    consider({options_.known, outcome.peak_bytes, outcome.replay_seconds});
+    const double known_seconds = best.fits(budget_bytes) ? best.seconds : kImpossible;
+    if (known_seconds - lower_bound(budget_bytes, known_seconds) < kNotWorth * graph_.seconds) return best;
+  }
   size_t rungs = ladder_.size();
   while (rungs > 0 && ladder_[rungs - 1] > budget_bytes) --rungs;
-  for (size_t group = (rungs + group_size_ - 1) / group_size_; group-- > 0 && best.seconds > 0;) {
+  const size_t groups = (rungs + group_size_ - 1) / group_size_;
+  for (size_t group = groups; group-- > 0 && best.seconds > 0 && groups - group <= 1 + kGroupsBelow;) {
     consider(solve_group(group).best(budget_bytes));
-    if (bound(group * group_size_) >= best.seconds) break;
+    if (effort_.exhausted() || bound(group * group_size_) >= best.seconds - kNotWorth * graph_.seconds) break;
   }
   // Rebuilding everything each time is a plan too. It is hardly ever the faster one, which a run that gives up soon shows.
   if (best.fits(budget_bytes) && best.seconds > 0) {
@@ -224,46 +262,35 @@ double Planner::lower_bound(int64_t budget_bytes, double target_seconds) {
 }
 
 // Everything rebuilt whenever it is asked for: the lowest of peaks that need no search.
-Candidate Planner::rebuild_each_time(int64_t give_up_bytes, double give_up_seconds) const {
+Candidate Planner::rebuild_each_time(int64_t give_up_bytes, double give_up_seconds) {
   Choices choices(graph_.values.size(), Choice::rebuild_each_time());
-  const Outcome outcome = Simulator(graph_).run(choices, false, give_up_bytes, give_up_seconds);
+  const Outcome outcome = Simulator(graph_, &effort_).run(choices, false, give_up_bytes, give_up_seconds);
+  if (effort_.stopped()) return {};
   return {std::move(choices), outcome.peak_bytes, outcome.replay_seconds};
-}
-
-Plan Planner::plan_of(Candidate best, int64_t budget_bytes, std::string strategy) {
-  const Outcome outcome = Simulator(graph_).run(best.choices);
-  Plan plan;
-  plan.strategy = std::move(strategy);
-  plan.choices = std::move(best.choices);
-  plan.held = held_values(plan.choices, graph_);
-  plan.signature = graph_.signature;
-  plan.budget_bytes = budget_bytes;
-  plan.peak_bytes = outcome.peak_bytes;
-  plan.at_peak = outcome.at_peak;
-  plan.replay_seconds = outcome.replay_seconds;
-  plan.seconds = graph_.seconds + outcome.replay_seconds;
-  plan.bound_seconds = graph_.seconds + lower_bound(budget_bytes, outcome.replay_seconds);
-  return plan;
 }
 
 Answer Planner::solve(int64_t budget_bytes) {
   uses_.clear();
   std::string strategy = options_.strategy;
   Candidate best = strategy == kBest ? best_within(budget_bytes) : run_alone(budget_bytes);
+  const bool stopped = effort_.stopped();
   // The last resort of the smallest budgets.
-  if (!best.fits(budget_bytes)) {
+  if (!best.fits(budget_bytes) && !stopped) {
     best = rebuild_each_time(INT64_MAX, kImpossible);
     strategy = "rebuild_each_time";
   }
   Answer answer;
   answer.strategies = uses_;
+  answer.stopped = stopped;
   if (best.fits(budget_bytes)) {
-    answer.plan = plan_of(std::move(best), budget_bytes, strategy);
-  } else {
+    const double least_seconds = lower_bound(budget_bytes, best.seconds);
+    answer.plan = plan_of(graph_, std::move(best.choices), budget_bytes, strategy, least_seconds);
+  } else if (!stopped) {
     const Outcome least = smallest(graph_);
     answer.smallest_bytes = least.peak_bytes;
     answer.smallest_at_peak = least.at_peak;
   }
+  answer.effort = effort_.spent();
   return answer;
 }
 

@@ -1,10 +1,12 @@
 // Plans for one graph, budget by budget.
 //
-// A larger budget must never give a slower plan. So budgets are solved on a fixed ladder of rungs, in groups of a few
-// rungs that are solved together and whatever else was solved before; the plan for a budget is the fastest that fits of
-// the group it falls into and of all lower ones, down to where the bound shows that no plan could be faster. Whatever a
-// smaller budget was given, a larger one has thus seen, or has something at least as fast. In a small graph, where a
-// percent is coarse, all rungs are one group.
+// A larger budget should not give a slower plan. So budgets are solved on a fixed ladder of rungs, in groups of a few rungs that
+// are solved together and whatever else was solved before; the plan for a budget is the fastest that fits of the group it
+// falls into and of the next lower ones, down to where the bound shows that no plan is faster by more than nobody would
+// notice. Whatever a somewhat smaller budget was given, a larger one has thus seen, or has something as fast. In the smallest
+// graphs, where a percent is coarse, all rungs are one group.
+//
+// A group is searched for as long as that can pay: what its plans could still gain, up to the bound, within so many steps.
 #pragma once
 
 #include <functional>
@@ -38,14 +40,16 @@ class Planner {
                              double worst_gap, Front& front);
 
   void price(int64_t budget_bytes);
+  int64_t worth(double gap_seconds) const;
+  double gap(const Candidate& best, size_t number);
   void make_ladder();
   double bound(size_t number);
   Candidate best_within(int64_t budget_bytes);
-  Candidate rebuild_each_time(int64_t give_up_bytes, double give_up_seconds) const;
-  Plan plan_of(Candidate best, int64_t budget_bytes, std::string strategy);
+  Candidate rebuild_each_time(int64_t give_up_bytes, double give_up_seconds);
 
   const Graph& graph_;
   const SolveOptions options_;
+  Effort effort_;
   SolverContext context_;
   Candidate plain_;
   std::vector<StrategyUse> uses_;

@@ -14,10 +14,12 @@ constexpr double kNever = 1e300;                         // seconds
 
 }  // namespace
 
-PricedLocalSearch::PricedLocalSearch(const Graph& graph, const Lifetimes& lifetimes, Search& search)
+PricedLocalSearch::PricedLocalSearch(const Graph& graph, const Lifetimes& lifetimes, Search& search,
+                                     const Effort& effort)
     : graph_(graph),
       lifetimes_(lifetimes),
       search_(search),
+      effort_(effort),
       estimate_(graph, lifetimes),
       readers_(graph.values.size()),
       siblings_(graph.ops.size()) {
@@ -164,7 +166,7 @@ bool PricedLocalSearch::sweep() {
   shuffle();
   bool changed = false;
   for (const ValueId v : values_) {
-    if (search_.runs() >= last_run_) break;
+    if (done()) break;
     changed |= improve(v);
   }
   ++sweeps_;
@@ -201,7 +203,7 @@ void PricedLocalSearch::explore(const Choices& start, const std::vector<int64_t>
   budget_bytes_ = budgets[aim];
   const double first_price = kFirstPrice * graph_.seconds / static_cast<double>(std::max<int64_t>(1, budget_bytes_));
   price_ = first_price;
-  while (search_.runs() < last_run_) {
+  while (!done()) {
     const bool changed = sweep();
     if (fits(outcome_)) {
       if (aim == 0) price_ *= kFall;

@@ -19,7 +19,7 @@ namespace retrace::plan {
 
 class PricedLocalSearch {
  public:
-  PricedLocalSearch(const Graph& graph, const Lifetimes& lifetimes, Search& search);
+  PricedLocalSearch(const Graph& graph, const Lifetimes& lifetimes, Search& search, const Effort& effort);
 
   // Up to `runs` simulator runs for a few budgets, in rising order, from choices that need not fit. The aim is first the
   // budget with number `first`.
@@ -45,6 +45,7 @@ class PricedLocalSearch {
   Price price() const;
   double cost(const Outcome& outcome) const;
   void rebase();
+  bool done() const { return search_.runs() >= last_run_ || effort_.exhausted(); }
   bool sweep();
   bool improve(ValueId v);
   void try_one(ValueId v, Choice to, Offer& best);
@@ -59,6 +60,7 @@ class PricedLocalSearch {
   const Graph& graph_;
   const Lifetimes& lifetimes_;
   Search& search_;
+  const Effort& effort_;
   ReplayEstimate estimate_;
   std::vector<ValueId> values_;
   std::vector<int32_t> readers_;                // by value: operators that look at it

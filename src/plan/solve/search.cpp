@@ -10,15 +10,20 @@ namespace {
 // How hard to try, in simulator runs. By count, not by clock: the same graph gives the same plan everywhere.
 constexpr int kHalvings = 5;
 constexpr int64_t kSmallShare = 500;
-constexpr size_t kLarge = 5000;                       // values
-constexpr double kTooSlow = 20, kTooSlowIfLarge = 3;  // steps
+constexpr size_t kLarge = 5000;  // values
+// A plan that takes many times the step is none. In steps; and in forwards, where operators are a small part of a step: a
+// long recurrence would be simulated for hundreds of forwards.
+constexpr double kTooSlow = 20, kTooSlowIfLarge = 3, kForwards = 6, kForwardsIfQuick = 3;
 
 }  // namespace
 
-Search::Search(const Graph& graph, const Lifetimes& lifetimes)
+Search::Search(const Graph& graph, const Lifetimes& lifetimes, Effort& effort, Runs runs)
     : graph_(graph),
       lifetimes_(lifetimes),
-      simulator_(graph),
+      effort_(effort),
+      // In a large graph copies of states would take more than they save.
+      whole_runs_(runs == Runs::whole || graph.values.size() >= kLarge),
+      simulator_(graph, &effort),
       estimate_(graph, lifetimes),
       kind_(graph.values.size(), kNone),
       readers_(graph.values.size()),
@@ -39,6 +44,10 @@ Search::Search(const Graph& graph, const Lifetimes& lifetimes)
       if (arg.becomes != kNone) sort_in(arg.becomes, op, position++);
     }
   }
+  double forward_seconds = 0;
+  for (const Op& op : graph.ops) forward_seconds += op.seconds;
+  too_slow_ = std::min(graph.seconds * (graph.values.size() < kLarge ? kTooSlow : kTooSlowIfLarge),
+                       forward_seconds * (runs == Runs::whole ? kForwardsIfQuick : kForwards));
   find_small();
 }
 
@@ -70,11 +79,6 @@ void Search::keep_small(Choices& choices) const {
   for (const ValueId v : small_) choices[at(v)] = Choice::keep();
 }
 
-// A plan that takes many times the step is none; simulating it to its end would take as long, in a large graph.
-double Search::too_slow() const {
-  return graph_.seconds * (graph_.values.size() < kLarge ? kTooSlow : kTooSlowIfLarge);
-}
-
 Outcome Search::record(const Choices& choices, Outcome outcome) {
   ++runs_;
   if (!outcome.gave_up) {
@@ -87,17 +91,22 @@ Outcome Search::record(const Choices& choices, Outcome outcome) {
 }
 
 Outcome Search::run(const Choices& choices, bool event_peaks) {
-  const bool large = graph_.values.size() >= kLarge;  // there, copies of states would take more than they save
-  return record(choices, large ? simulator_.run(choices, event_peaks, INT64_MAX, too_slow())
-                               : simulator_.run_incremental(choices, too_slow()));
+  return record(choices, whole_runs_ ? simulator_.run(choices, event_peaks, INT64_MAX, too_slow_)
+                                     : simulator_.run_incremental(choices, too_slow_));
+}
+
+// Incremental runs end soon anyway, and what they find may suit another budget.
+Outcome Search::run_to_beat(const Choices& choices, const Candidate& best, int64_t budget_bytes) {
+  if (!whole_runs_) return run(choices, true);
+  return record(choices, simulator_.run(choices, true, budget_bytes, std::min(best.seconds, too_slow_)));
 }
 
 Outcome Search::run_incremental(const Choices& choices, double give_up_seconds, const Price& price) {
-  return record(choices, simulator_.run_incremental(choices, std::min(give_up_seconds, too_slow()), price));
+  return record(choices, simulator_.run_incremental(choices, std::min(give_up_seconds, too_slow_), price));
 }
 
 Outcome Search::rebase(const Choices& choices, const Price& price) {
-  return record(choices, simulator_.rebase(choices, too_slow(), price));
+  return record(choices, simulator_.rebase(choices, too_slow_, price));
 }
 
 Candidate Search::candidate(const Choices& choices, const Outcome& outcome) const {
@@ -212,7 +221,7 @@ std::vector<Search::Move> Search::choose_batch(Choices& choices, const std::vect
 Candidate Search::fill(Candidate best, int64_t budget_bytes, int rounds) {
   std::vector<char> refused(best.choices.size());
   Outcome outcome = run(best.choices, true);
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < rounds && !effort_.exhausted(); ++round) {
     std::vector<int64_t> headroom;
     for (const int64_t peak : outcome.event_peaks) headroom.push_back(budget_bytes - peak);
     headroom_.reset(headroom);
@@ -220,10 +229,10 @@ Candidate Search::fill(Candidate best, int64_t budget_bytes, int rounds) {
     Choices choices = best.choices;
     std::vector<Move> batch = choose_batch(choices, refused);
     bool improved = false;
-    for (int halving = 0; !batch.empty() && halving <= kHalvings; ++halving) {
+    for (int halving = 0; !batch.empty() && halving <= kHalvings && !effort_.stopped(); ++halving) {
       Choices pruned = choices;
       prune(pruned);
-      Outcome tried = run(pruned, true);
+      Outcome tried = run_to_beat(pruned, best, budget_bytes);
       if (tried.peak_bytes <= budget_bytes && tried.replay_seconds < best.seconds) {
         best = candidate(pruned, tried);
         outcome = std::move(tried);

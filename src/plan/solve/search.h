@@ -1,5 +1,5 @@
 // From any choices to a plan that fits, and from a plan that fits to a faster one. The simulator judges every move; moves
-// are made in batches, so that their number does not grow with the graph.
+// are made in batches, so that their number does not grow with the graph. Each returns what it has when the effort is spent.
 #pragma once
 
 #include <utility>
@@ -7,6 +7,7 @@
 
 #include "plan/graph/graph.h"
 #include "plan/graph/lifetimes.h"
+#include "plan/simulate/effort.h"
 #include "plan/simulate/simulator.h"
 #include "plan/solve/candidate.h"
 #include "plan/solve/headroom_tree.h"
@@ -19,7 +20,9 @@ inline constexpr int64_t kGaveUp = INT64_MAX / 8;
 
 class Search {
  public:
-  Search(const Graph& graph, const Lifetimes& lifetimes);
+  enum class Runs { whole, incremental };  // the latter pay from a dozen or so on
+
+  Search(const Graph& graph, const Lifetimes& lifetimes, Effort& effort, Runs runs = Runs::incremental);
 
   // Every candidate that is simulated to its end with a peak of at most `most_bytes` is offered to a front, since
   // it may suit another budget. None until this is called.
@@ -28,6 +31,7 @@ class Search {
   Front take_front() { return std::exchange(front_, {}); }
 
   Candidate simulate(Choices choices);
+  void forget_base() { simulator_.forget_base(); }
 
   // Choices as they are, with peaks per event: see Simulator.
   Outcome run_incremental(const Choices& choices, double give_up_seconds, const Price& price);
@@ -67,8 +71,9 @@ class Search {
   };
 
   Outcome run(const Choices& choices, bool event_peaks);
+  // The same where only a plan at least as fast as that one is of use.
+  Outcome run_to_beat(const Choices& choices, const Candidate& best, int64_t budget_bytes);
   Outcome record(const Choices& choices, Outcome outcome);
-  double too_slow() const;
   Candidate candidate(const Choices& choices, const Outcome& outcome) const;
   void prune(Choices& choices);
   void find_small();
@@ -96,6 +101,8 @@ class Search {
 
   const Graph& graph_;
   const Lifetimes& lifetimes_;
+  Effort& effort_;
+  const bool whole_runs_;
   Simulator simulator_;
   ReplayEstimate estimate_;
   HeadroomTree headroom_;
@@ -106,6 +113,7 @@ class Search {
   std::vector<char> fixed_;                  // by value: not to be touched now
   Front front_;
   int64_t collected_bytes_ = -1;
+  double too_slow_ = 0;  // seconds of replay: simulating such a plan to its end would take as long as it does
   int64_t runs_ = 0;
 };
 

@@ -80,11 +80,12 @@ bool Search::try_change(const Change& change, Candidate& best, int64_t budget_by
 
 Candidate Search::improve(Candidate best, int64_t budget_bytes, int64_t runs) {
   const int64_t end = runs_ + runs;
-  for (bool improved = true; improved && runs_ < end;) {
+  const auto done = [&] { return runs_ >= end || effort_.exhausted(); };
+  for (bool improved = true; improved && !done();) {
     improved = false;
     for (const bool together : {true, false}) {
       for (const Change& change : changes(best.choices, together)) {
-        if (runs_ >= end) break;
+        if (done()) break;
         improved |= try_change(change, best, budget_bytes);
       }
     }

@@ -119,7 +119,7 @@ bool Search::shrink_replay(Candidate& current, int64_t budget_bytes, const Outco
   for (const ValueId v : live) {
     if (std::find(tried.begin(), tried.end(), kind_[at(v)]) != tried.end()) continue;
     tried.push_back(kind_[at(v)]);
-    if (tried.size() > kKindsTried) break;
+    if (tried.size() > kKindsTried || effort_.exhausted()) break;
     consider(v, Choice::rebuild_each_time());
     consider(v, Choice::keep());
   }
@@ -130,7 +130,7 @@ bool Search::shrink_replay(Candidate& current, int64_t budget_bytes, const Outco
 
 Candidate Search::repair(Candidate current, int64_t budget_bytes) {
   double least = 1e300;
-  for (int round = 0; round < kRepairRounds; ++round) {
+  for (int round = 0; round < kRepairRounds && !effort_.exhausted(); ++round) {
     const Outcome outcome = run(current.choices, true);
     current = candidate(current.choices, outcome);
     if (outcome.peak_bytes <= budget_bytes) break;
@@ -156,11 +156,11 @@ Candidate Search::relax(Candidate best, int64_t budget_bytes) {
   std::sort(work.begin(), work.end(), [&](const auto& a, const auto& b) {
     return graph_.values[at(a.front())].bytes < graph_.values[at(b.front())].bytes;
   });
-  for (int runs = 0; runs < kRelaxRuns && static_cast<size_t>(runs) < work.size(); ++runs) {
+  for (int runs = 0; runs < kRelaxRuns && static_cast<size_t>(runs) < work.size() && !effort_.exhausted(); ++runs) {
     const std::vector<ValueId> members = work[static_cast<size_t>(runs)];
     Choices choices = best.choices;
     for (const ValueId v : members) choices[at(v)] = Choice::rebuild();
-    const Outcome outcome = run(choices, false);
+    const Outcome outcome = run_to_beat(choices, best, budget_bytes);
     if (outcome.peak_bytes <= budget_bytes && outcome.replay_seconds <= best.seconds) {
       best = candidate(choices, outcome);
     } else if (members.size() > 1) {

@@ -55,6 +55,22 @@ Outcome smallest(const Graph& graph) {
                            [](const Outcome& a, const Outcome& b) { return a.peak_bytes < b.peak_bytes; });
 }
 
+Plan plan_of(const Graph& graph, Choices choices, int64_t budget_bytes, std::string strategy, double bound_seconds) {
+  const Outcome outcome = Simulator(graph).run(choices);
+  Plan plan;
+  plan.strategy = std::move(strategy);
+  plan.choices = std::move(choices);
+  plan.held = held_values(plan.choices, graph);
+  plan.signature = graph.signature;
+  plan.budget_bytes = budget_bytes;
+  plan.peak_bytes = outcome.peak_bytes;
+  plan.at_peak = outcome.at_peak;
+  plan.replay_seconds = outcome.replay_seconds;
+  plan.seconds = graph.seconds + outcome.replay_seconds;
+  plan.bound_seconds = graph.seconds + bound_seconds;
+  return plan;
+}
+
 double lower_bound(const Graph& graph, int64_t budget_bytes) { return Planner(graph).lower_bound(budget_bytes); }
 
 }  // namespace retrace::plan

@@ -11,15 +11,17 @@
 namespace retrace::plan {
 
 struct SolverContext {
-  explicit SolverContext(const Graph& g)
+  SolverContext(const Graph& g, Effort& e, Search::Runs runs = Search::Runs::incremental)
       : graph(g),
+        effort(e),
         lifetimes(g),
-        cut(g, lifetimes),
+        cut(g, lifetimes, &e),
         bound(g, lifetimes, cut),
-        search(g, lifetimes),
-        priced_search(g, lifetimes, search) {}
+        search(g, lifetimes, e, runs),
+        priced_search(g, lifetimes, search, e) {}
 
   const Graph& graph;
+  Effort& effort;
   Lifetimes lifetimes;
   MinCut cut;
   Bound bound;

@@ -80,7 +80,8 @@ Candidate solve_mincut(SolverContext& context, int64_t budget_bytes, const Candi
     const Candidate cut = context.search.simulate(guide.choices(guide.per_event()));
     Candidate result = finish(context, cut, budget_bytes);
     if (is_better(result, best, budget_bytes)) best = std::move(result);
-    if (close_to_bound(context, best, budget_bytes) || best.peak_bytes > budget_bytes || round + 1 == kReserveRounds)
+    if (close_to_bound(context, best, budget_bytes) || best.peak_bytes > budget_bytes || round + 1 == kReserveRounds ||
+        context.effort.exhausted())
       break;
     const std::vector<int64_t> peaks = context.search.event_peaks(cut.choices), live = guide.live(cut.choices);
     for (size_t t = 0; t < reserved.size(); ++t) reserved[t] = std::max(reserved[t] / 2, peaks[t] - live[t]);
@@ -98,7 +99,7 @@ Candidate keep_every(SolverContext& context, int64_t budget_bytes, Choice others
     Candidate result = context.search.simulate(std::move(choices));
     const bool hopeless = result.seconds > kHopeless * context.graph.seconds;
     if (best.choices.empty() || is_better(result, best, budget_bytes)) best = std::move(result);
-    if (hopeless) break;  // the longer the segments, the slower
+    if (hopeless || context.effort.exhausted()) break;  // the longer the segments, the slower
   }
   return best;
 }

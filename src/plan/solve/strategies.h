@@ -1,9 +1,12 @@
 // The strategies: each looks for a plan within one budget in its own way.
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "plan/solve/plan.h"
 #include "plan/solve/solver_context.h"
 
 namespace retrace::plan {
@@ -30,6 +33,12 @@ inline constexpr const char* kPricedSearch = "priced_search";
 void search_by_price(SolverContext& context, const std::vector<int64_t>& budgets, size_t first, const Choices& start,
                      uint32_t seed, double effort);
 bool can_search_by_price(const Graph& graph);  // small enough for it
+
+// As in plan.h, with what it takes counted among an effort that others share.
+std::optional<Plan> quick_solve(const Graph& graph, int64_t budget_bytes, Effort& effort);
+
+// Choices as a plan: simulated once more. No plan within the budget rebuilds in less than `bound_seconds`.
+Plan plan_of(const Graph& graph, Choices choices, int64_t budget_bytes, std::string strategy, double bound_seconds);
 
 // Fits, and so close to the bound that more is not worth the time.
 bool close_to_bound(const SolverContext& context, const Candidate& best, int64_t budget_bytes);

@@ -1,0 +1,41 @@
+// How much work a search has done, and how much more it may do. Counted, not timed: the same graph gives the same plan on any
+// machine, whatever else it is doing.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <stop_token>
+#include <utility>
+
+namespace retrace::plan {
+
+// One event simulated, or as much work as that takes. What a core of 2020 does in a second, within a factor of two or so.
+inline constexpr int64_t kEventsPerSecond = 10'000'000;
+inline constexpr int64_t kUnlimited = INT64_MAX;
+
+inline int64_t events_in(double seconds) {
+  return static_cast<int64_t>(std::clamp(seconds, 0.0, 1e9) * static_cast<double>(kEventsPerSecond));
+}
+
+class Effort {
+ public:
+  // Above `most_events` nothing is allowed any more. Whoever asks `stop` to stop ends the search at the next event.
+  explicit Effort(std::stop_token stop = {}, int64_t most_events = kUnlimited)
+      : stop_(std::move(stop)), most_(most_events), limit_(most_events) {}
+
+  void spend(int64_t events) { spent_ += events; }
+  int64_t spent() const { return spent_; }
+
+  void allow(int64_t events) { limit_ = events < most_ - spent_ ? spent_ + events : most_; }  // from now on
+  void allow_all() { limit_ = most_; }
+
+  bool stopped() const { return stop_.stop_requested(); }
+  bool exhausted() const { return spent_ >= limit_ || stopped(); }
+
+ private:
+  std::stop_token stop_;
+  int64_t most_, limit_;
+  int64_t spent_ = 0;
+};
+
+}  // namespace retrace::plan
