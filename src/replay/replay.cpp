@@ -19,6 +19,7 @@
 #include "tape/handle.h"
 #include "tape/scope.h"
 #include "tape/shortcut.h"
+#include "tape/stack.h"
 #include "tape/timeline.h"
 #include "testing/hooks.h"
 
@@ -30,25 +31,6 @@ const c10::Storage& no_content() {
   static const auto* const storage =
       new c10::Storage(c10::Storage::use_byte_size_t(), 0, c10::GetCPUAllocator(), /*resizable=*/false);
   return *storage;
-}
-
-c10::IValue as_list(const ListArg& list, const std::vector<at::Tensor>& tensors) {
-  if (!list.optionals) return c10::List<at::Tensor>(tensors);
-  c10::List<c10::optional<at::Tensor>> optionals;
-  for (const at::Tensor& t : tensors) optionals.push_back(t.defined() ? c10::optional<at::Tensor>(t) : c10::nullopt);
-  return optionals;
-}
-
-std::vector<at::Tensor> flattened(const std::vector<c10::IValue>& stack) {
-  std::vector<at::Tensor> tensors;
-  for (const c10::IValue& v : stack) {
-    if (v.isTensor()) {
-      tensors.push_back(v.toTensor());
-    } else if (v.isTensorList()) {
-      for (const at::Tensor& t : v.toTensorVector()) tensors.push_back(t);
-    }
-  }
-  return tensors;
 }
 
 }  // namespace
@@ -203,14 +185,12 @@ bool Replay::may_take_shortcut(const Op& op) {
 
 // What an operator writes is left out of a shortcut, which does not write it.
 std::vector<c10::IValue> Replay::arguments_of(const Op& op, bool with_written) {
-  std::vector<c10::IValue> stack = op.stack;
-  std::vector<std::vector<at::Tensor>> lists(op.lists.size());
-  for (size_t l = 0; l < op.lists.size(); ++l) lists[l].resize(static_cast<size_t>(op.lists[l].size));
   scratch_.resize(op.args.size());
   for (size_t i = 0; i < op.args.size(); ++i) {
     const TensorArg& arg = op.args[i];
     if (arg.becomes != kNone && with_written) scratch_[i] = scratch_for(op, arg);
   }
+  std::vector<at::Tensor> tensors(op.args.size());
   for (size_t i = 0; i < op.args.size(); ++i) {
     const TensorArg& arg = op.args[i];
     if (arg.becomes != kNone && !with_written) continue;
@@ -221,17 +201,9 @@ std::vector<c10::IValue> Replay::arguments_of(const Op& op, bool with_written) {
     }
     if (!storage && arg.shape_only) storage = no_content();
     if (!storage) storage = obtain(arg.value, &op);
-    at::Tensor tensor = arg.geometry.over(std::move(storage));
-    if (arg.element == kNone) {
-      stack[static_cast<size_t>(arg.slot)] = std::move(tensor);
-    } else {
-      const auto list = std::find_if(op.lists.begin(), op.lists.end(), [&](auto& l) { return l.slot == arg.slot; });
-      lists[static_cast<size_t>(list - op.lists.begin())][static_cast<size_t>(arg.element)] = std::move(tensor);
-    }
+    tensors[i] = arg.geometry.over(std::move(storage));
   }
-  for (size_t l = 0; l < op.lists.size(); ++l)
-    stack[static_cast<size_t>(op.lists[l].slot)] = as_list(op.lists[l], lists[l]);
-  return stack;
+  return filled_stack(op, std::move(tensors));
 }
 
 // A private storage with the content an operator is about to write over. What we rebuilt and nobody else will ask for is
@@ -285,7 +257,7 @@ double Replay::call(Op& op, std::vector<c10::IValue>& stack) {
 }
 
 void Replay::store(const Op& op, const std::vector<c10::IValue>& stack) {
-  const std::vector<at::Tensor> tensors = flattened(stack);
+  const std::vector<at::Tensor> tensors = returned_tensors(stack, stack.size());
   for (const FreshOutput& output : op.fresh) {
     const at::Tensor& tensor = tensors.at(static_cast<size_t>(output.position));
     set_rebuilt(op, output.value, tensor.storage());

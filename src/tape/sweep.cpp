@@ -12,15 +12,6 @@ namespace {
 
 constexpr int kMostAncestors = 32;  // to look at; what a policy keeps is near
 
-// Every value an op makes, in place or fresh.
-template <class F>
-void for_each_output(const Op& op, F f) {
-  for (const FreshOutput& output : op.fresh) f(output.value);
-  for (const TensorArg& arg : op.args) {
-    if (arg.becomes != kNone) f(arg.becomes);
-  }
-}
-
 bool reads_any(const Op& op, const std::vector<char>& values) {
   return std::any_of(op.args.begin(), op.args.end(), [&](const TensorArg& arg) {
     return !arg.shape_only && values[static_cast<size_t>(arg.value)] != 0;

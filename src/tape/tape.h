@@ -11,8 +11,6 @@
 // One lock per tape; replay runs under it. Nothing here throws away content that could not be had again.
 #pragma once
 
-#include <ATen/core/Generator.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/Storage.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -25,70 +23,15 @@
 
 #include "plan/simulate/demand.h"
 #include "store/content.h"
-#include "tape/counters.h"
-#include "tape/geometry.h"
 #include "tape/known_steps.h"
-#include "tape/operators.h"
+#include "tape/op.h"
 #include "tape/settings.h"
 
 namespace retrace {
 
-using ValueId = int32_t;
-using OpId = int32_t;
-using StorageId = int32_t;
-inline constexpr int32_t kNone = -1;
-
 class Handle;
 class BudgetedStep;
 class Timeline;
-
-// An operator's tensor argument: which content it saw, and through which view.
-struct TensorArg {
-  ValueId value = kNone;
-  ValueId becomes = kNone;  // the value it is after the operator wrote it in place
-  int32_t slot = 0;         // position on the operator's stack
-  int32_t element = kNone;  // position in a tensor list, or none
-  bool shape_only = false;  // the operator does not look at the content
-  Geometry geometry;
-};
-
-struct ListArg {
-  int32_t slot = 0;
-  int32_t size = 0;
-  bool optionals = false;
-};
-
-struct FreshOutput {
-  int32_t position = 0;  // among the tensors the operator returned, lists flattened
-  ValueId value = kNone;
-};
-
-// One recorded operator: enough to run it again.
-struct Op {
-  explicit Op(const c10::OperatorHandle& h, const OpTraits& t) : handle(h), traits(&t) {}
-
-  c10::OperatorHandle handle;
-  const OpTraits* traits;
-  c10::DispatchKeySet keys;        // what the dispatcher was to go on with
-  int32_t settings = kNone;        // the tape's, as it found them
-  std::vector<c10::IValue> stack;  // arguments, tensors blanked
-  std::vector<TensorArg> args;
-  std::vector<ListArg> lists;
-  std::vector<FreshOutput> fresh;
-  at::Generator generator;  // in the state it was drawn from; undefined if it was not
-  float seconds = 0;
-  float shortcut_seconds = 0;  // of making its first result from the others; 0: it cannot be
-  int32_t timeline_id = kNone;
-  StepCounters counters;
-
-  int32_t alive = 0;
-  int32_t pending = 0;
-  int32_t reach = 0;
-  uint32_t visited = 0;  // the last replay that planned it
-  uint32_t priced = 0;   // the last time somebody asked what rebuilding would take
-
-  std::string name() const { return traits->name.name; }
-};
 
 // One content of one storage.
 struct Value {

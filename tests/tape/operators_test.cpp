@@ -22,7 +22,8 @@ std::vector<c10::OperatorHandle> overloads_of(const std::string& name) {
 
 std::set<std::string> silently_written(const c10::OperatorHandle& op) {
   std::set<std::string> names;
-  for (const int at : traits_of(op).silent_writes) names.insert(op.schema().arguments()[static_cast<size_t>(at)].name());
+  for (const int at : traits_of(op).silent_writes)
+    names.insert(op.schema().arguments()[static_cast<size_t>(at)].name());
   return names;
 }
 
