@@ -13,10 +13,9 @@
 #include "libtorch/compat.h"
 #include "memory/allocator.h"
 #include "plan/simulate/demand.h"
-#include "tape/budgeted_step.h"
-#include "tape/fingerprint.h"
+#include "tape/evict.h"
+#include "tape/fate.h"
 #include "tape/generator.h"
-#include "tape/handle.h"
 #include "tape/scope.h"
 #include "tape/shortcut.h"
 #include "tape/stack.h"
@@ -42,7 +41,7 @@ c10::Storage Replay::materialize(ValueId target) {
   const memory::OwnerScope owner(memory::Owner::rebuilt);
   do {
     try {
-      const Tape::Strict strict(tape_);
+      const Strict strict(tape_.pressure);
       return attempt(target);
     } catch (const OverBudget&) {
     }
@@ -64,7 +63,7 @@ bool Replay::give_up_waiting() {
     const Op* const op = tape_.find_op(order_[i]);
     if (!op) continue;
     for (const TensorArg& arg : op->args) {
-      if (!arg.shape_only) gave_up |= tape_.evict(arg.value) > 0;
+      if (!arg.shape_only) gave_up |= Eviction(tape_).evict(arg.value) > 0;
     }
   }
   return gave_up;
@@ -93,7 +92,7 @@ c10::Storage Replay::attempt(ValueId target) {
 
 // Everything between the target and the nearest values that are at hand.
 void Replay::plan(ValueId target) {
-  const uint32_t serial = ++tape_.replays_;
+  serial_ = tape_.next_replay();
   std::vector<ValueId> work;
   if (!at_hand(target, nullptr)) work.push_back(target);
   const auto use = [&](ValueId v) {
@@ -105,8 +104,8 @@ void Replay::plan(ValueId target) {
     const ValueId id = work.back();
     work.pop_back();
     Op& op = tape_.op(tape_.value(id).producer);
-    if (op.visited == serial) continue;
-    op.visited = serial;
+    if (op.visited == serial_) continue;
+    op.visited = serial_;
     order_.push_back(tape_.value(id).producer);
     for (const TensorArg& arg : op.args) {
       if (arg.shape_only) continue;
@@ -148,7 +147,7 @@ void Replay::choose_segment(ValueId target) {
                                   [&](ValueId v) { return tape_.value(v).recorded_at < order_.front(); });
   for (; cut != tape_.cuts.end() && *cut < target; ++cut) {
     const Op* const op = tape_.find_op(tape_.value(*cut).producer);
-    if (op && op->visited == tape_.replays_) crossed.push_back(*cut);
+    if (op && op->visited == serial_) crossed.push_back(*cut);
   }
   const auto period = static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(crossed.size() + 1))));
   for (size_t i = period; i <= crossed.size(); i += period) held_cuts_.push_back(crossed[i - 1]);
@@ -190,10 +189,9 @@ std::vector<c10::IValue> Replay::arguments_of(const Op& op, bool with_written) {
     const TensorArg& arg = op.args[i];
     if (arg.becomes != kNone && with_written) scratch_[i] = scratch_for(op, arg);
   }
-  std::vector<at::Tensor> tensors(op.args.size());
-  for (size_t i = 0; i < op.args.size(); ++i) {
+  return filled_stack(op, [&](size_t i) -> at::Tensor {
     const TensorArg& arg = op.args[i];
-    if (arg.becomes != kNone && !with_written) continue;
+    if (arg.becomes != kNone && !with_written) return {};
     c10::Storage storage = scratch_[i];
     // The same content read through another argument sees what the operator writes, as it did in forward.
     for (size_t j = 0; !storage && j < op.args.size(); ++j) {
@@ -201,9 +199,8 @@ std::vector<c10::IValue> Replay::arguments_of(const Op& op, bool with_written) {
     }
     if (!storage && arg.shape_only) storage = no_content();
     if (!storage) storage = obtain(arg.value, &op);
-    tensors[i] = arg.geometry.over(std::move(storage));
-  }
-  return filled_stack(op, std::move(tensors));
+    return arg.geometry.over(std::move(storage));
+  });
 }
 
 // A private storage with the content an operator is about to write over. What we rebuilt and nobody else will ask for is
@@ -301,82 +298,11 @@ void Replay::release(ValueId id) {
 
 bool Replay::stays(ValueId id) const {
   const Value& v = tape_.value(id);
-  if (v.pending == 0) return false;
-  if (tape_.budgeted_step && tape_.budgeted_step->follows_plan() &&
-      tape_.budgeted_step->choice(id) == plan::Choice::rebuild_each_time())
-    return false;
-  const bool passed_through = v.producer <= early_until_ && tape_.op(v.producer).visited == tape_.replays_;
+  if (v.pending == 0 || fate_of(tape_, id) == Fate::rebuild_each_time) return false;
+  const bool passed_through = v.producer <= early_until_ && tape_.op(v.producer).visited == serial_;
   return !passed_through || std::find(held_cuts_.begin(), held_cuts_.end(), id) != held_cuts_.end();
 }
 
-void Tape::hold_rebuilt(ValueId id) {
-  c10::Storage storage = Replay(*this).materialize(id);
-  const bool ours = storage.unsafeGetStorageImpl() != this->storage(value(id).storage).pin._unsafe_get_target();
-  ours ? hold_copy(id, std::move(storage)) : hold(id, storage);
-}
-
-namespace {
-
-// Of the values at hand whose content differs from forward's, the one made first: it is nearest to the cause.
-[[noreturn]] void report_mismatch(Tape& tape, const Handle& found, const std::vector<Handle*>& handles) {
-  const Handle* culprit = &found;
-  for (const Handle* const handle : handles) {
-    const Value& v = tape.value(handle->value());
-    if (!handle->fingerprint() || !v.rebuilt || tape.is_root(v) || v.producer >= tape.value(culprit->value()).producer)
-      continue;
-    if (fingerprint(handle->geometry().over(v.rebuilt)) != *handle->fingerprint()) culprit = handle;
-  }
-  const Op* const op = tape.find_op(tape.value(culprit->value()).producer);
-  const std::string name = op ? op->name() : "?";
-  throw InternalError("[verify] op '" + name + "': its result " + culprit->geometry().describe() +
-                      " differs from the one computed in forward, so gradients would be wrong. The operator, or one "
-                      "before it that saves nothing, does not compute the same thing twice, or memory was changed "
-                      "behind LibTorch's back. Keep its result with retrace::selective({\"" +
-                      name + "\"}).");
-}
-
-}  // namespace
-
-// Whether what is handed out is what forward computed. The tensor that autograd itself would have saved is, whatever has
-// become of it: then plain autograd goes on with that, too. Without a fingerprint of this very tensor, the mark that every
-// content gets must do.
-void Tape::verify(const Handle& handle, const c10::Storage& storage, const at::Tensor& tensor) {
-  const ValueId id = handle.value();
-  const Value& v = value(id);
-  const Pause pause;
-  const bool original = storage.unsafeGetStorageImpl() == this->storage(v.storage).pin._unsafe_get_target();
-  if (handle.fingerprint()) {
-    if (fingerprint(tensor) == *handle.fingerprint()) {
-      count(handle.counters(), &Counters::values_verified);
-    } else if (!original) {
-      report_mismatch(*this, handle, handles_);
-    }
-  } else if (!original && v.dense && !v.scratch && !lossy && !is_as_marked(id, storage)) {
-    report_mismatch(*this, handle, handles_);
-  }
-}
-
-at::Tensor Tape::unpack(Handle& handle) {
-  const Lock lock(*this);
-  begin_event();
-  const uint64_t round = current_round();
-  join_round(round);
-  const ValueId id = handle.value();
-  if (timeline && handle.timeline_id() >= 0) timeline->unpack_begins(*this, handle.timeline_id());
-  c10::Storage storage = Replay(*this).materialize(id);
-  if (timeline) timeline->unpack_ended();
-  if (!budgeted_step) value(id).given.emplace(storage.getWeakStorageImpl());
-  used(id);
-  at::Tensor tensor = handle.geometry().over(storage);
-  verify(handle, storage, tensor);
-  if (round != 0 && !handle.consumed_in(round)) {
-    handle.consume(round);
-    change_need<Pending>(*this, id, -1);
-  }
-  if (const auto scope = current_scope(); scope && scope->tape.get() == this) {
-    alias(storage, tensor.unsafeGetTensorImpl()->version_counter(), id);
-  }
-  return tensor;
-}
+c10::Storage rebuild(Tape& tape, ValueId value) { return Replay(tape).materialize(value); }
 
 }  // namespace retrace

@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "memory/allocator.h"
-#include "plan/simulate/demand.h"
 #include "tape/budgeted_step.h"
+#include "tape/fate.h"
 #include "tape/stack.h"
+#include "tape/writes.h"
 
 namespace retrace {
 namespace {
@@ -23,7 +24,7 @@ bool may_copy(Tape& tape, const Value& before) {
   const int64_t wanted_bytes = memory::live_bytes() + before.bytes;
   if (wanted_bytes <= tape.budgeted_step->budget_bytes()) return true;
   try {
-    const Tape::Strict strict(tape);
+    const Strict strict(tape.pressure);
     tape.budgeted_step->make_space(wanted_bytes);
   } catch (const OverBudget&) {
     return false;
@@ -35,8 +36,8 @@ bool may_copy(Tape& tape, const Value& before) {
 
 Arguments::~Arguments() {
   if (needed_.empty()) return;
-  const Tape::Lock lock(*scope_->tape);
-  Tape& tape = *scope_->tape;
+  const SharedTape::Entry entry(*scope_.tape);
+  Tape& tape = *entry;
   for (const Needed& needed : needed_) {
     change_need<Alive>(tape, needed.value, -1);
     if (needed.held) tape.hold(needed.value, needed.held);  // the operator threw
@@ -59,7 +60,7 @@ bool Arguments::is_written(ValueId value) const {
 // A collective writes what it is given, and may go on with it after it has returned. What else is not LibTorch's own, cannot
 // be run again and does not say what it writes, may have written anything.
 bool Arguments::may_write_anything(const Tape& tape) const {
-  return tape.may_forget && (traits_.collective || (!repeatable_ && traits_.silent_about_writes));
+  return tape.marking.may_forget && (traits_.collective || (!repeatable_ && traits_.silent_about_writes));
 }
 
 void Arguments::suspect_all() {
@@ -77,15 +78,15 @@ bool Arguments::writes(size_t slot) const {
 
 void Arguments::read_argument(Tape& tape, const c10::IValue& v, size_t slot) {
   op_.stack.emplace_back();
+  if (v.isTensor()) return read_tensor(tape, v.toTensor(), slot, kNone);
   if (is_list_of_tensors(v)) {
     const auto size = static_cast<int32_t>(v.toListRef().size());
     op_.lists.push_back({static_cast<int32_t>(slot), size, v.isOptionalTensorList()});
-  } else if (!v.isTensor() && is_plain(v)) {
-    if (v.isGenerator()) generator_ = v.toGenerator();
+  } else if (is_plain(v)) {
     // A list somebody else holds could change after we looked.
     op_.stack.back() = v.isList() && v.use_count() > 1 ? v.deepcopy() : v;
     return;
-  } else if (!v.isTensor()) {
+  } else {
     repeatable_ = false;
     if (!traits_.collective && !traits_.silent_about_writes) return;
   }
@@ -107,15 +108,14 @@ void Arguments::read_tensor(Tape& tape, const at::Tensor& tensor, size_t slot, i
   arg.shape_only = traits_.shape_only && slot == 0;
   const bool replaces = written && traits_.overwrites && covers_storage(tensor);
   const bool looks = !arg.shape_only && !traits_.view && !replaces;
-  arg.value = looks ? tape.look_at(tensor) : tape.value_of(tensor);
+  arg.value = looks ? look_at(tape, tensor) : tape.value_of(tensor);
   arg.slot = static_cast<int32_t>(slot);
   arg.element = element;
   arg.geometry = Geometry::of(tensor);
   tape.used(arg.value);
   if (written) written_.push_back(op_.args.size());
   const Value& v = tape.value(arg.value);
-  const bool unheld = tape.budgeted_step && tape.is_root(v) && !tape.budgeted_step->holds_root(arg.value);
-  if (looks && (v.fleeting || unheld)) repeatable_ = false;
+  if (looks && (v.fleeting || fate_of(tape, arg.value) == Fate::unheld_root)) repeatable_ = false;
   if (v.unwritten && !arg.shape_only && !(written && traits_.overwrites)) {
     tape.make_root(arg.value);  // somebody wrote it with a pointer
     tape.value(arg.value).unwritten = false;
@@ -143,7 +143,7 @@ void Arguments::prepare_write(Tape& tape, const TensorArg& arg, const at::Tensor
     copies_.emplace_back(arg.value, memory::copy_of(seen.storage()));
   } else {
     repeatable_ = false;
-    tape.secure_dependents(arg.value);
+    secure_dependents(tape, arg.value);
   }
 }
 
@@ -157,11 +157,11 @@ void Arguments::need_recipe(Tape& tape, ValueId id) {
 
 void Arguments::operator_ran(Tape& tape) {
   for (Needed& needed : needed_) needed.held = c10::Storage();
-  if (!traits_.silent_about_writes || !tape.may_forget) return;
+  if (!traits_.silent_about_writes || !tape.marking.may_forget) return;
   for (size_t i = 0; i < op_.args.size(); ++i) {
     const TensorArg& arg = op_.args[i];
     if (arg.shape_only || std::find(written_.begin(), written_.end(), i) != written_.end()) continue;
-    if (tape.is_as_marked(arg.value, seen_[i].storage())) continue;
+    if (is_as_marked(tape.value(arg.value), seen_[i].storage())) continue;
     repeatable_ = false;
     written_.push_back(i);
     if (arg.slot < 64) traits_.found_writing.fetch_or(uint64_t{1} << arg.slot, std::memory_order_relaxed);

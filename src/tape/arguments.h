@@ -1,7 +1,6 @@
 // What an operator is given: looked at before it runs, and once more afterwards.
 #pragma once
 
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -12,8 +11,7 @@ namespace retrace {
 // Fills in the arguments of an Op that is about to run, and sees to it that what it will overwrite can be had again.
 class Arguments {
  public:
-  Arguments(std::shared_ptr<Scope> scope, Op& op)
-      : scope_(std::move(scope)), op_(op), traits_(*op.traits), repeatable_(!traits_.opaque) {}
+  Arguments(const Scope& scope, Op& op) : scope_(scope), op_(op), traits_(*op.traits), repeatable_(!traits_.opaque) {}
   ~Arguments();
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
@@ -24,11 +22,10 @@ class Arguments {
   // what was there before is gone; from now on it counts as one that writes in place.
   void operator_ran(Tape& tape);
 
-  bool repeatable() const { return repeatable_; }                      // could be run again, as far as we understand it
-  bool replayable() const { return scope_->may_drop && repeatable_; }  // and the policy may want to
+  bool repeatable() const { return repeatable_; }                     // could be run again, as far as we understand it
+  bool replayable() const { return scope_.may_drop && repeatable_; }  // and the policy may want to
   void cannot_be_repeated() { repeatable_ = false; }
 
-  const at::Generator* given_generator() const { return generator_.defined() ? &generator_ : nullptr; }
   const std::vector<at::Tensor>& seen() const { return seen_; }    // parallel to op.args
   const std::vector<size_t>& written() const { return written_; }  // positions in op.args
   bool is_written(ValueId value) const;
@@ -45,12 +42,11 @@ class Arguments {
   void prepare_write(Tape& tape, const TensorArg& arg, const at::Tensor& seen);
   void need_recipe(Tape& tape, ValueId value);
 
-  const std::shared_ptr<Scope> scope_;
+  const Scope& scope_;
   Op& op_;
   const OpTraits& traits_;
   bool repeatable_;
   bool silent_writes_ = false;  // whether the operator writes what its schema does not admit to
-  at::Generator generator_;
   std::vector<at::Tensor> seen_;
   std::vector<size_t> written_;
   std::vector<Copy> copies_;

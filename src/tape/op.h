@@ -78,4 +78,11 @@ void for_each_output(const Op& op, F f) {
   }
 }
 
+// Whether it reads one of these, marked by id.
+inline bool reads_any(const Op& op, const std::vector<char>& values) {
+  return std::any_of(op.args.begin(), op.args.end(), [&](const TensorArg& arg) {
+    return !arg.shape_only && values[static_cast<size_t>(arg.value)] != 0;
+  });
+}
+
 }  // namespace retrace

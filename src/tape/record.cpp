@@ -11,12 +11,14 @@
 #include "policy/rules.h"
 #include "tape/arguments.h"
 #include "tape/budgeted_step.h"
+#include "tape/fate.h"
 #include "tape/generator.h"
 #include "tape/no_grad_views.h"
 #include "tape/scope.h"
 #include "tape/shortcut.h"
 #include "tape/stack.h"
 #include "tape/timeline.h"
+#include "tape/writes.h"
 #include "testing/hooks.h"
 
 namespace retrace {
@@ -29,11 +31,10 @@ class Recording {
  public:
   Recording(std::shared_ptr<Scope> scope, const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack)
       : scope_(std::move(scope)),
-        tape_(*scope_->tape),
         traits_(traits_of(handle)),
         stack_(stack),
         op_(std::make_unique<Op>(handle, traits_)),
-        arguments_(scope_, *op_) {
+        arguments_(*scope_, *op_) {
     op_->keys = keys;
   }
 
@@ -51,50 +52,53 @@ class Recording {
 
  private:
   void before() {
-    const Tape::Lock lock(tape_);
-    tape_.begin_event();
-    arguments_.read(tape_, *stack_);
-    if (tape_.timeline) tape_.timeline->op_begins(tape_);
+    const SharedTape::Lock lock(*scope_->tape);
+    Tape& tape = *lock;
+    begin_event(tape);
+    arguments_.read(tape, *stack_);
+    if (tape.timeline) tape.timeline->op_begins(tape);
     if (!arguments_.replayable()) return;
-    op_->settings = tape_.note_settings();
+    op_->settings = tape.note_settings();
     if (!traits_.draws && !traits_.may_draw) return;
-    const at::Generator* const given = arguments_.given_generator();
-    op_->generator = snapshot(given ? *given : default_generator());
+    const int position = traits_.generator_argument;
+    const c10::IValue given = position < 0 ? c10::IValue() : op_->stack[static_cast<size_t>(position)];
+    op_->generator = snapshot(given.isGenerator() ? given.toGenerator() : default_generator());
   }
 
   void after() {
     outputs_ = returned_tensors(*stack_, op_->handle.schema().returns().size());
     {
-      const Tape::Lock lock(tape_);
-      arguments_.operator_ran(tape_);
-      if (tape_.timeline) tape_.timeline->op_ran();
-      find_fresh();
-      note_counters();
-      if (tape_.timeline && made_nothing()) tape_.timeline->op_made_nothing();
+      const SharedTape::Lock lock(*scope_->tape);
+      Tape& tape = *lock;
+      arguments_.operator_ran(tape);
+      if (tape.timeline) tape.timeline->op_ran();
+      find_fresh(tape);
+      note_counters(tape);
+      if (tape.timeline && made_nothing()) tape.timeline->op_made_nothing();
     }
     if (made_nothing()) return note_views();
     const bool keep = decide() == Decision::keep;  // may throw: nothing has been recorded yet
-    const Tape::Lock lock(tape_);
-    add_to_tape(keep);
+    const SharedTape::Lock lock(*scope_->tape);
+    add_to_tape(*lock, keep);
   }
 
   bool made_nothing() const { return fresh_.empty() && written().empty(); }  // a view, a size, a number
   const std::vector<at::Tensor>& seen() const { return arguments_.seen(); }
   const std::vector<size_t>& written() const { return arguments_.written(); }
 
-  void add_to_tape(bool keep) {
+  void add_to_tape(Tape& tape, bool keep) {
     // In this very operator LibTorch has set its thread's number of threads, which it does once: it ran with both.
-    if (arguments_.replayable() && Settings::threads_now() != tape_.settings(op_->settings).threads)
+    if (arguments_.replayable() && Settings::threads_now() != tape.settings(op_->settings).threads)
       arguments_.cannot_be_repeated();
-    const OpId id = arguments_.replayable() ? tape_.next_op() : kNone;
-    meet_plan();
-    add_values(id, keep);
+    const OpId id = arguments_.replayable() ? tape.next_op() : kNone;
+    meet_plan(tape);
+    add_values(tape, id, keep);
     if (outputs_.empty()) {  // what it wrote is what there is to show for it
       for (const size_t i : written()) outputs_.push_back(seen()[i]);
     }
     if (has_shortcut(*op_, seen())) op_->shortcut_seconds = kShortcutShare * op_->seconds;
-    if (tape_.timeline) {
-      op_->timeline_id = tape_.timeline->op_made(tape_, *op_, outputs_, arguments_.repeatable());
+    if (tape.timeline) {
+      op_->timeline_id = tape.timeline->op_made(tape, *op_, outputs_, arguments_.repeatable());
     }
     if (traits_.may_draw && op_->generator.defined() && !has_drawn(op_->generator, default_generator())) {
       op_->generator = at::Generator();
@@ -102,18 +106,18 @@ class Recording {
     ++scope_->ops;
     count(scope_->counters, &Counters::ops_recorded);
     if (!arguments_.replayable()) return;
-    hold_roots();
-    track_cuts();
+    hold_roots(tape);
+    track_cuts(tape);
     op_->counters = scope_->counters;
-    tape_.append(std::move(op_));
+    tape.append(std::move(op_));
   }
 
   // Results in storages nobody has seen. One that somebody else holds already (an operator that returns what it cached)
   // may change without us, so it is treated as coming from outside.
-  void find_fresh() {
+  void find_fresh(Tape& tape) {
     for (size_t i = 0; i < outputs_.size(); ++i) {
       const at::Tensor& t = outputs_[i];
-      if (!t.defined() || !understood(t) || tape_.find(t) != kNone) continue;
+      if (!t.defined() || !understood(t) || tape.find(t) != kNone) continue;
       const auto shares = [&](const at::Tensor& o) {
         return o.defined() && o.has_storage() && o.storage().is_alias_of(t.storage());
       };
@@ -126,7 +130,7 @@ class Recording {
 
   // A view that the schema does not admit to (_unsafe_view, unsafe_split) has a version counter of its own: writes
   // through it do not show in the others.
-  void note_counters() {
+  void note_counters(Tape& tape) {
     const auto& returns = op_->handle.schema().returns();
     const bool admits =
         std::all_of(returns.begin(), returns.end(), [](const c10::Argument& r) { return r.alias_info() != nullptr; });
@@ -134,7 +138,7 @@ class Recording {
     for (size_t i = 0; i < outputs_.size(); ++i) {
       const at::Tensor& t = outputs_[i];
       const bool is_fresh = std::find(fresh_.begin(), fresh_.end(), i) != fresh_.end();
-      if (t.defined() && understood(t) && !is_fresh) tape_.add_counter(t);
+      if (t.defined() && understood(t) && !is_fresh) tape.storages.add_counter(t);
     }
   }
 
@@ -163,77 +167,66 @@ class Recording {
     return {{t.sizes().data(), t.sizes().size()}, static_cast<int64_t>(t.nbytes()), c10::toString(t.scalar_type())};
   }
 
-  void add_values(OpId id, bool keep) {
+  void add_values(Tape& tape, OpId id, bool keep) {
     for (const size_t i : fresh_) {
-      const ValueId v = tape_.add_fresh(outputs_[i], id);
-      choose(v, keep);
-      tape_.value(v).scratch = static_cast<int>(i) == traits_.scratch_output;
-      tape_.value(v).unwritten = traits_.uninitialised && outputs_[i].numel() > 0;
+      const ValueId v = tape.add_fresh(outputs_[i], id);
+      note_wish(tape, v, keep);
+      tape.value(v).scratch = static_cast<int>(i) == traits_.scratch_output;
+      tape.value(v).unwritten = traits_.uninitialised && outputs_[i].numel() > 0;
       // What a factory made is often written element by element: then a sample would not do.
-      if (!tape_.value(v).unwritten) mark(v, outputs_[i], reads_nothing());
+      if (!tape.value(v).unwritten) mark_made(tape, v, outputs_[i], reads_nothing());
       op_->fresh.push_back({static_cast<int32_t>(i), v});
     }
     for (auto& [before, copy] : arguments_.take_copies()) {
-      tape_.hold_copy(before, std::move(copy));
-      if (tape_.timeline) tape_.timeline->copied(before, tape_.value(before).bytes);
+      tape.hold_copy(before, std::move(copy));
+      if (tape.timeline) tape.timeline->copied(before, tape.value(before).bytes);
     }
     for (const size_t i : written()) {
       TensorArg& arg = op_->args[i];
       const auto same = std::find_if(written().begin(), written().end(), [&](size_t j) {
         return op_->args[j].value == arg.value && op_->args[j].becomes != kNone;
       });
-      arg.becomes = same == written().end() ? overwrite(arg, seen()[i], id) : op_->args[*same].becomes;
-      choose(arg.becomes, keep);
-      if (!traits_.collective) mark(arg.becomes, seen()[i], false);
+      arg.becomes = same == written().end() ? overwrite(tape, arg, seen()[i], id) : op_->args[*same].becomes;
+      note_wish(tape, arg.becomes, keep);
+      if (!traits_.collective) mark_made(tape, arg.becomes, seen()[i], false);
     }
   }
 
-  void mark(ValueId id, const at::Tensor& tensor, bool whole) {
-    if (!tape_.may_forget) return;
-    tape_.mark(id, tensor.storage(), whole || tape_.verifies());
-    tape_.value(id).dense =
+  static void mark_made(Tape& tape, ValueId id, const at::Tensor& tensor, bool whole) {
+    if (!tape.marking.may_forget) return;
+    mark(tape.value(id), tensor.storage(), whole || tape.marking.verifies);
+    tape.value(id).dense =
         tensor.is_non_overlapping_and_dense() && tensor.nbytes() == tensor.storage().nbytes() && !tensor.is_neg();
   }
 
   // Is this the operator the plan expects here? Is it one we have met before?
-  void meet_plan() {
+  void meet_plan(Tape& tape) {
     bool is_new = false;
-    if (tape_.timeline) {
+    if (tape.timeline) {
       std::vector<int64_t> bytes;
       for (const size_t i : fresh_) bytes.push_back(static_cast<int64_t>(outputs_[i].storage().nbytes()));
-      const size_t index = tape_.timeline->prefix_hashes().size();
-      const uint64_t hash = tape_.timeline->add_hash(*op_, bytes);
-      tape_.begin_places(hash);
-      if (tape_.budgeted_step) tape_.budgeted_step->meets_op(index, hash);
-      is_new = tape_.known && tape_.known->verifies() &&
-               (tape_.known->is_new(hash) || (tape_.budgeted_step && tape_.budgeted_step->plan_is_new()));
+      const size_t index = tape.timeline->prefix_hashes().size();
+      const uint64_t hash = tape.timeline->add_hash(*op_, bytes);
+      tape.marking.place = hash;
+      if (tape.budgeted_step) tape.budgeted_step->meets_op(index, hash);
+      is_new = tape.known && tape.known->verifies() &&
+               (tape.known->is_new(hash) || (tape.budgeted_step && tape.budgeted_step->plan_is_new()));
     }
-    tape_.lossy |= tape_.budgeted_step && tape_.budgeted_step->is_lossy();
-    tape_.set_verifies(scope_->verify || is_new);
-  }
-
-  void choose(ValueId id, bool keep) {
-    Value& v = tape_.value(id);
-    if (!tape_.budgeted_step) {
-      v.keep |= keep;
-    } else if (tape_.budgeted_step->follows_plan()) {
-      const plan::Choice choice = tape_.budgeted_step->choice(id);
-      v.keep = choice.holds();
-      v.kind = tape_.budgeted_step->kind(id);
-    }
+    tape.marking.lossy |= tape.budgeted_step && tape.budgeted_step->is_lossy();
+    tape.marking.verifies = scope_->verify || is_new;
   }
 
   bool reads_nothing() const {
     return std::all_of(op_->args.begin(), op_->args.end(), [](const TensorArg& arg) { return arg.shape_only; });
   }
 
-  ValueId overwrite(const TensorArg& arg, const at::Tensor& tensor, OpId id) {
-    if (!tape_.value(arg.value).held.is_copy()) tape_.lose(arg.value);
-    const ValueId after = tape_.add_written(tensor, id);
-    const Value& before = tape_.value(arg.value);
+  static ValueId overwrite(Tape& tape, const TensorArg& arg, const at::Tensor& tensor, OpId id) {
+    if (!tape.value(arg.value).held.is_copy()) tape.lose(arg.value);
+    const ValueId after = tape.add_written(tensor, id);
+    const Value& before = tape.value(arg.value);
     if (!before.unwritten) return after;
     // Memory that only this operator and its like have written is as good as computed; count how far they got.
-    Value& v = tape_.value(after);
+    Value& v = tape.value(after);
     const auto [begin, end] = arg.geometry.dense_byte_range();
     const bool joins =
         before.written_begin == before.written_end || (begin <= before.written_end && end >= before.written_begin);
@@ -245,33 +238,32 @@ class Recording {
   }
 
   // Roots and kept values must outlive the program's own references to them, or this op could not run again.
-  void hold_roots() {
+  void hold_roots(Tape& tape) {
     for (size_t i = 0; i < op_->args.size(); ++i) {
       const TensorArg& arg = op_->args[i];
       if (arg.shape_only || arg.becomes != kNone) continue;
-      const Value& v = tape_.value(arg.value);
-      if (!arguments_.is_written(arg.value) && (tape_.is_root(v) || v.keep)) tape_.hold(arg.value, seen()[i].storage());
+      if (!arguments_.is_written(arg.value) && is_held_when_read(fate_of(tape, arg.value)))
+        tape.hold(arg.value, seen()[i].storage());
     }
   }
 
-  void track_cuts() {
-    for (const auto& scope : open_scopes()) {
+  void track_cuts(Tape& tape) {
+    for (const auto& scope : scopes_of_this_event()) {
       if (!scope->cuts) continue;
       for (size_t i = 0; i < seen().size(); ++i) {
         const TensorArg& arg = op_->args[i];
-        if (!arg.shape_only && seen()[i].requires_grad()) scope->cuts->read(tape_, arg.value);
+        if (!arg.shape_only && seen()[i].requires_grad()) scope->cuts->read(tape, arg.value);
       }
       if (!op_->fresh.empty()) {
-        scope->cuts->made(tape_, op_->fresh.front().value, kNone);
+        scope->cuts->made(tape, op_->fresh.front().value, kNone);
       } else {
         const TensorArg& arg = op_->args[written().front()];
-        scope->cuts->made(tape_, arg.becomes, arg.value);
+        scope->cuts->made(tape, arg.becomes, arg.value);
       }
     }
   }
 
   std::shared_ptr<Scope> scope_;
-  Tape& tape_;
   const OpTraits& traits_;
   Stack* stack_;
   std::unique_ptr<Op> op_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 namespace retrace {
-namespace {
 
 c10::IValue as_list(const ListArg& list, const std::vector<at::Tensor>& tensors) {
   if (!list.optionals) return c10::List<at::Tensor>(tensors);
@@ -11,8 +10,6 @@ c10::IValue as_list(const ListArg& list, const std::vector<at::Tensor>& tensors)
   for (const at::Tensor& t : tensors) optionals.push_back(t.defined() ? c10::optional<at::Tensor>(t) : c10::nullopt);
   return optionals;
 }
-
-}  // namespace
 
 bool is_plain(const c10::IValue& v) {
   return v.isNone() || v.isInt() || v.isDouble() || v.isBool() || v.isComplexDouble() || v.isString() || v.isDevice() ||
@@ -29,23 +26,6 @@ std::vector<at::Tensor> returned_tensors(const std::vector<c10::IValue>& stack, 
     visit_tensors(stack[i], [&](const at::Tensor& t, int32_t) { tensors.push_back(t); });
   }
   return tensors;
-}
-
-std::vector<c10::IValue> filled_stack(const Op& op, std::vector<at::Tensor> tensors) {
-  std::vector<c10::IValue> stack = op.stack;
-  for (const ListArg& list : op.lists) {
-    std::vector<at::Tensor> elements(static_cast<size_t>(list.size));
-    for (size_t i = 0; i < op.args.size(); ++i) {
-      const TensorArg& arg = op.args[i];
-      if (arg.slot == list.slot) elements[static_cast<size_t>(arg.element)] = std::move(tensors[i]);
-    }
-    stack[static_cast<size_t>(list.slot)] = as_list(list, elements);
-  }
-  for (size_t i = 0; i < op.args.size(); ++i) {
-    const TensorArg& arg = op.args[i];
-    if (arg.element == kNone && tensors[i].defined()) stack[static_cast<size_t>(arg.slot)] = std::move(tensors[i]);
-  }
-  return stack;
 }
 
 }  // namespace retrace

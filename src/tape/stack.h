@@ -1,6 +1,7 @@
 // The tensors on an operator's stack. Nobody else walks over one.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 
 #include "tape/op.h"
@@ -31,8 +32,29 @@ bool is_plain(const c10::IValue& v);
 // What an operator returned, lists of tensors flattened: the last `count` of a stack.
 std::vector<at::Tensor> returned_tensors(const std::vector<c10::IValue>& stack, size_t count);
 
-// The arguments of a recorded operator with `tensors` in their places; they are parallel to op.args, and where one is undefined
-// its place stays empty.
-std::vector<c10::IValue> filled_stack(const Op& op, std::vector<at::Tensor> tensors);
+c10::IValue as_list(const ListArg& list, const std::vector<at::Tensor>& tensors);
+
+// The arguments of a recorded operator, with tensor_of(position in op.args) in the place of each tensor; if that is undefined,
+// the place stays empty.
+template <class F>
+std::vector<c10::IValue> filled_stack(const Op& op, F&& tensor_of) {
+  std::vector<c10::IValue> stack = op.stack;
+  std::vector<std::vector<at::Tensor>> lists(op.lists.size());
+  for (size_t l = 0; l < lists.size(); ++l) lists[l].resize(static_cast<size_t>(op.lists[l].size));
+  for (size_t i = 0; i < op.args.size(); ++i) {
+    const TensorArg& arg = op.args[i];
+    at::Tensor tensor = tensor_of(i);
+    if (!tensor.defined()) continue;
+    if (arg.element == kNone) {
+      stack[static_cast<size_t>(arg.slot)] = std::move(tensor);
+      continue;
+    }
+    const auto list = std::find_if(op.lists.begin(), op.lists.end(), [&](auto& each) { return each.slot == arg.slot; });
+    lists[static_cast<size_t>(list - op.lists.begin())][static_cast<size_t>(arg.element)] = std::move(tensor);
+  }
+  for (size_t l = 0; l < lists.size(); ++l)
+    stack[static_cast<size_t>(op.lists[l].slot)] = as_list(op.lists[l], lists[l]);
+  return stack;
+}
 
 }  // namespace retrace
