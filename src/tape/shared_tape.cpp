@@ -8,35 +8,40 @@ namespace {
 // A thread that rebuilds values of one tape may lock others to let go of theirs; the last one it locked it unlocks first.
 thread_local const SharedTape::Lock* latest_lock = nullptr;
 
+[[noreturn]] void refuse_second_lock() {
+  throw InternalError(
+      "[retrace] a thread that works on its tape began to do so once more, which would wait forever, so it was "
+      "stopped: an "
+      "operator that is being rebuilt must not run a backward over the graph it belongs to. If yours does not, please "
+      "report "
+      "this.");
+}
+
 }  // namespace
 
-SharedTape::Lock::Lock(SharedTape& tape) {
-  if (is_held(tape)) {
-    throw InternalError(
-        "[retrace] a thread that works on its tape began to do so once more, which would wait forever, so it was "
-        "stopped: "
-        "an operator that is being rebuilt must not run a backward over the graph it belongs to. If yours does not, "
-        "please "
-        "report this.");
-  }
+// Taken several times per operator: a few instructions count.
+SharedTape::Lock::Lock(SharedTape& tape) : locked_(&tape) {
+  const Lock*& latest = latest_lock;
+  if (latest && is_held(tape)) refuse_second_lock();
   tape.mutex_.lock();
-  locked(tape);
+  before_ = std::exchange(latest, this);
 }
 
 SharedTape::Lock::Lock(SharedTape& tape, std::try_to_lock_t) {
-  if (!is_held(tape) && tape.mutex_.try_lock()) locked(tape);
-}
-
-void SharedTape::Lock::locked(SharedTape& tape) {
+  if (is_held(tape) || !tape.mutex_.try_lock()) return;
   locked_ = &tape;
   before_ = std::exchange(latest_lock, this);
 }
 
 SharedTape::Lock::~Lock() {
   if (!locked_) return;
-  const std::vector<c10::Storage> trash = locked_->tape_.take_trash();
   latest_lock = before_;
-  locked_->mutex_.unlock();
+  if (locked_->tape_.has_trash()) {
+    const std::vector<c10::Storage> trash = locked_->tape_.take_trash();
+    locked_->mutex_.unlock();
+  } else {
+    locked_->mutex_.unlock();
+  }
 }
 
 bool SharedTape::Lock::is_any_held() { return latest_lock != nullptr; }

@@ -31,8 +31,6 @@ class SharedTape {
     static bool is_held(const SharedTape& tape);
 
    private:
-    void locked(SharedTape& tape);
-
     SharedTape* locked_ = nullptr;
     const Lock* before_ = nullptr;  // this thread's previous one
   };

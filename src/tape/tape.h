@@ -84,6 +84,7 @@ class Tape {
   bool is_original(ValueId value, const c10::Storage& storage) const {
     return storages[this->value(value).storage].is(storage);
   }
+  bool has_trash() const { return !trash_.empty(); }
   std::vector<c10::Storage> take_trash() { return std::exchange(trash_, {}); }  // to destroy without the lock
 
   // -- Handles and backwards --
