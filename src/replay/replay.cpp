@@ -13,12 +13,12 @@
 #include "libtorch/compat.h"
 #include "memory/allocator.h"
 #include "plan/simulate/demand.h"
-#include "tape/budgeted_step.h"
-#include "tape/fingerprint.h"
+#include "tape/evict.h"
+#include "tape/fate.h"
 #include "tape/generator.h"
-#include "tape/handle.h"
 #include "tape/scope.h"
 #include "tape/shortcut.h"
+#include "tape/stack.h"
 #include "tape/timeline.h"
 #include "testing/hooks.h"
 
@@ -32,25 +32,6 @@ const c10::Storage& no_content() {
   return *storage;
 }
 
-c10::IValue as_list(const ListArg& list, const std::vector<at::Tensor>& tensors) {
-  if (!list.optionals) return c10::List<at::Tensor>(tensors);
-  c10::List<c10::optional<at::Tensor>> optionals;
-  for (const at::Tensor& t : tensors) optionals.push_back(t.defined() ? c10::optional<at::Tensor>(t) : c10::nullopt);
-  return optionals;
-}
-
-std::vector<at::Tensor> flattened(const std::vector<c10::IValue>& stack) {
-  std::vector<at::Tensor> tensors;
-  for (const c10::IValue& v : stack) {
-    if (v.isTensor()) {
-      tensors.push_back(v.toTensor());
-    } else if (v.isTensorList()) {
-      for (const at::Tensor& t : v.toTensorVector()) tensors.push_back(t);
-    }
-  }
-  return tensors;
-}
-
 }  // namespace
 
 c10::Storage Replay::materialize(ValueId target) {
@@ -60,7 +41,7 @@ c10::Storage Replay::materialize(ValueId target) {
   const memory::OwnerScope owner(memory::Owner::rebuilt);
   do {
     try {
-      const Tape::Strict strict(tape_);
+      const Strict strict(tape_.pressure);
       return attempt(target);
     } catch (const OverBudget&) {
     }
@@ -82,7 +63,7 @@ bool Replay::give_up_waiting() {
     const Op* const op = tape_.find_op(order_[i]);
     if (!op) continue;
     for (const TensorArg& arg : op->args) {
-      if (!arg.shape_only) gave_up |= tape_.evict(arg.value) > 0;
+      if (!arg.shape_only) gave_up |= Eviction(tape_).evict(arg.value) > 0;
     }
   }
   return gave_up;
@@ -111,7 +92,7 @@ c10::Storage Replay::attempt(ValueId target) {
 
 // Everything between the target and the nearest values that are at hand.
 void Replay::plan(ValueId target) {
-  const uint32_t serial = ++tape_.replays_;
+  serial_ = tape_.next_replay();
   std::vector<ValueId> work;
   if (!at_hand(target, nullptr)) work.push_back(target);
   const auto use = [&](ValueId v) {
@@ -123,8 +104,8 @@ void Replay::plan(ValueId target) {
     const ValueId id = work.back();
     work.pop_back();
     Op& op = tape_.op(tape_.value(id).producer);
-    if (op.visited == serial) continue;
-    op.visited = serial;
+    if (op.visited == serial_) continue;
+    op.visited = serial_;
     order_.push_back(tape_.value(id).producer);
     for (const TensorArg& arg : op.args) {
       if (arg.shape_only) continue;
@@ -166,7 +147,7 @@ void Replay::choose_segment(ValueId target) {
                                   [&](ValueId v) { return tape_.value(v).recorded_at < order_.front(); });
   for (; cut != tape_.cuts.end() && *cut < target; ++cut) {
     const Op* const op = tape_.find_op(tape_.value(*cut).producer);
-    if (op && op->visited == tape_.replays_) crossed.push_back(*cut);
+    if (op && op->visited == serial_) crossed.push_back(*cut);
   }
   const auto period = static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(crossed.size() + 1))));
   for (size_t i = period; i <= crossed.size(); i += period) held_cuts_.push_back(crossed[i - 1]);
@@ -203,17 +184,14 @@ bool Replay::may_take_shortcut(const Op& op) {
 
 // What an operator writes is left out of a shortcut, which does not write it.
 std::vector<c10::IValue> Replay::arguments_of(const Op& op, bool with_written) {
-  std::vector<c10::IValue> stack = op.stack;
-  std::vector<std::vector<at::Tensor>> lists(op.lists.size());
-  for (size_t l = 0; l < op.lists.size(); ++l) lists[l].resize(static_cast<size_t>(op.lists[l].size));
   scratch_.resize(op.args.size());
   for (size_t i = 0; i < op.args.size(); ++i) {
     const TensorArg& arg = op.args[i];
     if (arg.becomes != kNone && with_written) scratch_[i] = scratch_for(op, arg);
   }
-  for (size_t i = 0; i < op.args.size(); ++i) {
+  return filled_stack(op, [&](size_t i) -> at::Tensor {
     const TensorArg& arg = op.args[i];
-    if (arg.becomes != kNone && !with_written) continue;
+    if (arg.becomes != kNone && !with_written) return {};
     c10::Storage storage = scratch_[i];
     // The same content read through another argument sees what the operator writes, as it did in forward.
     for (size_t j = 0; !storage && j < op.args.size(); ++j) {
@@ -221,17 +199,8 @@ std::vector<c10::IValue> Replay::arguments_of(const Op& op, bool with_written) {
     }
     if (!storage && arg.shape_only) storage = no_content();
     if (!storage) storage = obtain(arg.value, &op);
-    at::Tensor tensor = arg.geometry.over(std::move(storage));
-    if (arg.element == kNone) {
-      stack[static_cast<size_t>(arg.slot)] = std::move(tensor);
-    } else {
-      const auto list = std::find_if(op.lists.begin(), op.lists.end(), [&](auto& l) { return l.slot == arg.slot; });
-      lists[static_cast<size_t>(list - op.lists.begin())][static_cast<size_t>(arg.element)] = std::move(tensor);
-    }
-  }
-  for (size_t l = 0; l < op.lists.size(); ++l)
-    stack[static_cast<size_t>(op.lists[l].slot)] = as_list(op.lists[l], lists[l]);
-  return stack;
+    return arg.geometry.over(std::move(storage));
+  });
 }
 
 // A private storage with the content an operator is about to write over. What we rebuilt and nobody else will ask for is
@@ -285,7 +254,7 @@ double Replay::call(Op& op, std::vector<c10::IValue>& stack) {
 }
 
 void Replay::store(const Op& op, const std::vector<c10::IValue>& stack) {
-  const std::vector<at::Tensor> tensors = flattened(stack);
+  const std::vector<at::Tensor> tensors = returned_tensors(stack, stack.size());
   for (const FreshOutput& output : op.fresh) {
     const at::Tensor& tensor = tensors.at(static_cast<size_t>(output.position));
     set_rebuilt(op, output.value, tensor.storage());
@@ -329,82 +298,11 @@ void Replay::release(ValueId id) {
 
 bool Replay::stays(ValueId id) const {
   const Value& v = tape_.value(id);
-  if (v.pending == 0) return false;
-  if (tape_.budgeted_step && tape_.budgeted_step->follows_plan() &&
-      tape_.budgeted_step->choice(id) == plan::Choice::rebuild_each_time())
-    return false;
-  const bool passed_through = v.producer <= early_until_ && tape_.op(v.producer).visited == tape_.replays_;
+  if (v.pending == 0 || fate_of(tape_, id) == Fate::rebuild_each_time) return false;
+  const bool passed_through = v.producer <= early_until_ && tape_.op(v.producer).visited == serial_;
   return !passed_through || std::find(held_cuts_.begin(), held_cuts_.end(), id) != held_cuts_.end();
 }
 
-void Tape::hold_rebuilt(ValueId id) {
-  c10::Storage storage = Replay(*this).materialize(id);
-  const bool ours = storage.unsafeGetStorageImpl() != this->storage(value(id).storage).pin._unsafe_get_target();
-  ours ? hold_copy(id, std::move(storage)) : hold(id, storage);
-}
-
-namespace {
-
-// Of the values at hand whose content differs from forward's, the one made first: it is nearest to the cause.
-[[noreturn]] void report_mismatch(Tape& tape, const Handle& found, const std::vector<Handle*>& handles) {
-  const Handle* culprit = &found;
-  for (const Handle* const handle : handles) {
-    const Value& v = tape.value(handle->value());
-    if (!handle->fingerprint() || !v.rebuilt || tape.is_root(v) || v.producer >= tape.value(culprit->value()).producer)
-      continue;
-    if (fingerprint(handle->geometry().over(v.rebuilt)) != *handle->fingerprint()) culprit = handle;
-  }
-  const Op* const op = tape.find_op(tape.value(culprit->value()).producer);
-  const std::string name = op ? op->name() : "?";
-  throw InternalError("[verify] op '" + name + "': its result " + culprit->geometry().describe() +
-                      " differs from the one computed in forward, so gradients would be wrong. The operator, or one "
-                      "before it that saves nothing, does not compute the same thing twice, or memory was changed "
-                      "behind LibTorch's back. Keep its result with retrace::selective({\"" +
-                      name + "\"}).");
-}
-
-}  // namespace
-
-// Whether what is handed out is what forward computed. The tensor that autograd itself would have saved is, whatever has
-// become of it: then plain autograd goes on with that, too. Without a fingerprint of this very tensor, the mark that every
-// content gets must do.
-void Tape::verify(const Handle& handle, const c10::Storage& storage, const at::Tensor& tensor) {
-  const ValueId id = handle.value();
-  const Value& v = value(id);
-  const Pause pause;
-  const bool original = storage.unsafeGetStorageImpl() == this->storage(v.storage).pin._unsafe_get_target();
-  if (handle.fingerprint()) {
-    if (fingerprint(tensor) == *handle.fingerprint()) {
-      count(handle.counters(), &Counters::values_verified);
-    } else if (!original) {
-      report_mismatch(*this, handle, handles_);
-    }
-  } else if (!original && v.dense && !v.scratch && !lossy && !is_as_marked(id, storage)) {
-    report_mismatch(*this, handle, handles_);
-  }
-}
-
-at::Tensor Tape::unpack(Handle& handle) {
-  const Lock lock(*this);
-  begin_event();
-  const uint64_t round = current_round();
-  join_round(round);
-  const ValueId id = handle.value();
-  if (timeline && handle.timeline_id() >= 0) timeline->unpack_begins(*this, handle.timeline_id());
-  c10::Storage storage = Replay(*this).materialize(id);
-  if (timeline) timeline->unpack_ended();
-  if (!budgeted_step) value(id).given.emplace(storage.getWeakStorageImpl());
-  used(id);
-  at::Tensor tensor = handle.geometry().over(storage);
-  verify(handle, storage, tensor);
-  if (round != 0 && !handle.consumed_in(round)) {
-    handle.consume(round);
-    change_need<Pending>(*this, id, -1);
-  }
-  if (const auto scope = current_scope(); scope && scope->tape.get() == this) {
-    alias(storage, tensor.unsafeGetTensorImpl()->version_counter(), id);
-  }
-  return tensor;
-}
+c10::Storage rebuild(Tape& tape, ValueId value) { return Replay(tape).materialize(value); }
 
 }  // namespace retrace

@@ -5,13 +5,15 @@
 
 namespace retrace {
 
-// One request. Runs under the tape's lock, below autograd, with recording off.
+// The storage that holds `value`, computed if need be. On any exception the tape is as consistent as before: values already
+// rebuilt stay if somebody still waits for them, all others are freed. A Tape::Rebuild.
+c10::Storage rebuild(Tape& tape, ValueId value);
+
+// One request. Runs below autograd, with recording off.
 class Replay {
  public:
   explicit Replay(Tape& tape) : tape_(tape) {}
 
-  // The storage that holds `target`, computed if need be. On any exception the tape is as consistent as before: values
-  // already rebuilt stay if somebody still waits for them, all others are freed.
   c10::Storage materialize(ValueId target);
 
  private:
@@ -34,6 +36,7 @@ class Replay {
   bool stays(ValueId value) const;
 
   Tape& tape_;
+  uint32_t serial_ = 0;                // marks the ops of the running attempt
   std::vector<OpId> order_;            // what must run, in the order it was recorded
   std::vector<c10::Storage> scratch_;  // per argument of the running op: the storage it writes
   size_t progress_ = 0;                // in order_

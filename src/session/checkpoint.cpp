@@ -7,6 +7,7 @@
 #include <retrace/errors.h>
 #include <retrace/sequential.h>
 
+#include "replay/replay.h"
 #include "tape/scope.h"
 #include "testing/hooks.h"
 
@@ -18,7 +19,7 @@ Region::Region() : Region(CheckpointOptions{}) {}
 Region::Region(const CheckpointOptions& options) {
   if (!at::GradMode::is_enabled()) return;
   const Policy policy = recompute_everything() ? recompute_all() : options.policy;
-  scope_ = begin_scope({.policy = policy, .verify = options.verify || verify_everything()});
+  scope_ = begin_scope({.policy = policy, .verify = options.verify || verify_everything()}, &rebuild);
 }
 
 Region::~Region() {

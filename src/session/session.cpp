@@ -10,6 +10,7 @@
 #include "plan/file/file.h"
 #include "plan/solve/plan.h"
 #include "policy/rules.h"
+#include "replay/replay.h"
 #include "session/step_planner.h"
 #include "tape/scope.h"
 #include "testing/hooks.h"
@@ -94,7 +95,8 @@ Step::Step(std::shared_ptr<detail::SessionState> session) : session_(std::move(s
                         .counters = counters,
                         .timeline = step->timeline,
                         .budgeted_step = step->budgeted_step,
-                        .known = session_->known});
+                        .known = session_->known},
+                       &rebuild);
   step->start = Clock::now();
   open_ = std::move(step);
   session_->counters = std::move(counters);
@@ -110,12 +112,12 @@ void Step::end() noexcept {
   const auto scope = std::static_pointer_cast<Scope>(std::move(scope_));
   const double seconds = std::chrono::duration<double>(Clock::now() - step->start).count();
   if (step->timeline) {
-    const Tape::Lock lock(*scope->tape);
+    const SharedTape::Lock tape(*scope->tape);
     const double replay_seconds = session->counters->read().replay_seconds;
-    step->timeline->end(*scope->tape, std::max(seconds - replay_seconds, 0.0));
-    scope->tape->timeline.reset();
-    scope->tape->budgeted_step.reset();
-    scope->tape->known.reset();
+    step->timeline->end(*tape, std::max(seconds - replay_seconds, 0.0));
+    tape->timeline.reset();
+    tape->budgeted_step.reset();
+    tape->known.reset();
   }
   end_scope(scope);
   const std::lock_guard lock(session->mutex);

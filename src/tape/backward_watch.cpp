@@ -13,7 +13,7 @@ namespace retrace {
 struct WatchedBackward {
   using Clock = std::chrono::steady_clock;
 
-  std::shared_ptr<Tape> tape;
+  std::shared_ptr<SharedTape> tape;
   std::shared_ptr<KnownSteps> known;
   uint64_t kind;
   int32_t events_before;
@@ -27,12 +27,12 @@ struct WatchedBackward {
 
   void op_begins() {
     if (running++ > 0) return;
-    counts = !Tape::Lock::held_by_this_thread();  // else it rebuilds something
+    counts = !SharedTape::Lock::is_any_held();  // else it rebuilds something
     if (!counts) return;
     {
-      const Tape::Lock lock(*tape);
-      counts = tape->timeline != nullptr;  // the step is open
-      if (counts) after = tape->timeline->lasting_events() - events_before;
+      const SharedTape::Lock lock(*tape);
+      counts = lock->timeline != nullptr;  // the step is open
+      if (counts) after = lock->timeline->lasting_events() - events_before;
     }
     start = Clock::now();
   }
@@ -43,11 +43,11 @@ struct WatchedBackward {
   }
 
   void note() {
-    const Tape::Lock lock(*tape);
-    if (!tape->timeline) return;
+    const SharedTape::Lock lock(*tape);
+    if (!lock->timeline) return;
     const auto ran = std::make_shared<const BackwardOps>(std::move(ops));
     known->add_backward(kind, ran);
-    tape->timeline->ran_backward(ran, events_before);
+    lock->timeline->ran_backward(ran, events_before);
   }
 };
 
@@ -70,8 +70,8 @@ void op_ends(const at::RecordFunction& work, at::ObserverContext*) {
 }
 
 // Null: nobody has asked for it, or it is known.
-std::unique_ptr<WatchedBackward> watched_backward(const std::shared_ptr<Tape>& tape) {
-  const Tape::Lock lock(*tape);
+std::unique_ptr<WatchedBackward> watched_backward(const std::shared_ptr<SharedTape>& shared) {
+  const SharedTape::Lock tape(*shared);
   if (!tape->timeline || !tape->known) return nullptr;
   const uint64_t kind = tape->timeline->begin_backward();
   const int32_t events_before = tape->timeline->lasting_events();
@@ -80,7 +80,7 @@ std::unique_ptr<WatchedBackward> watched_backward(const std::shared_ptr<Tape>& t
     return nullptr;
   }
   if (!tape->known->wants_backwards()) return nullptr;
-  return std::unique_ptr<WatchedBackward>(new WatchedBackward{tape, tape->known, kind, events_before});
+  return std::unique_ptr<WatchedBackward>(new WatchedBackward{shared, tape->known, kind, events_before});
 }
 
 }  // namespace
@@ -89,8 +89,9 @@ BackwardWatch::Depth::Depth() { ++depth; }
 BackwardWatch::Depth::~Depth() { --depth; }
 
 BackwardWatch::BackwardWatch() {
-  // What makes a graph of its own is recorded like a forward.
-  if (depth > 1 || thread_phase() != Phase::backward || open_scopes().empty()) return;
+  // What makes a graph of its own is recorded like a forward; one inside an operator that is being rebuilt is part of that.
+  if (depth > 1 || thread_phase() != Phase::backward || SharedTape::Lock::is_any_held()) return;
+  if (open_scopes().empty()) return;
   watched_ = watched_backward(open_scopes().front()->tape);
   if (!watched_) return;
   watched_here = watched_.get();

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <utility>
 
+#include "tape/evict.h"
+
 namespace retrace {
 
 BudgetedStep::BudgetedStep(store::Kinds kinds, PlanMatch match, FindMatch find_match, Refuse refuse)
@@ -15,8 +17,6 @@ BudgetedStep::BudgetedStep(store::Kinds kinds, PlanMatch match, FindMatch find_m
 
 void BudgetedStep::check_budget() {
   if (most_wanted_bytes_ == 0) return;
-  // Another backward is likely to come, which may need more: then the whole step tells.
-  if (const auto tape = tape_.lock(); tape && tape->has_graph_to_come()) return;
   refused_ = true;
   refuse_(*this);
 }
@@ -53,14 +53,14 @@ namespace {
 // All sessions count the same memory.
 class Registry {
  public:
-  void add(const std::shared_ptr<Tape>& tape) {
+  void add(const std::shared_ptr<SharedTape>& tape) {
     const std::lock_guard lock(mutex_);
     std::erase_if(tapes_, [](const auto& t) { return t.expired(); });
     tapes_.push_back(tape);
   }
-  std::vector<std::shared_ptr<Tape>> others(const Tape& own) {
+  std::vector<std::shared_ptr<SharedTape>> others(const SharedTape& own) {
     const std::lock_guard lock(mutex_);
-    std::vector<std::shared_ptr<Tape>> living;
+    std::vector<std::shared_ptr<SharedTape>> living;
     for (const auto& weak : tapes_) {
       if (auto tape = weak.lock(); tape && tape.get() != &own) living.push_back(std::move(tape));
     }
@@ -69,7 +69,7 @@ class Registry {
 
  private:
   std::mutex mutex_;
-  std::vector<std::weak_ptr<Tape>> tapes_;
+  std::vector<std::weak_ptr<SharedTape>> tapes_;
 };
 
 Registry& registry() {
@@ -79,30 +79,30 @@ Registry& registry() {
 
 }  // namespace
 
-void BudgetedStep::attach(const std::shared_ptr<Tape>& tape) {
-  tape_ = tape;
-  tape->count_reach();
-  registry().add(tape);
+void BudgetedStep::attach(const std::shared_ptr<SharedTape>& shared, Tape& tape) {
+  tape_ = shared;
+  tape.count_reach();
+  registry().add(shared);
 }
 
 // Lets go of the cheapest value of all these tapes; false if there is none. A tape that another thread has locked is left
 // out, unless we can wait for it: two that wait for each other would wait forever.
-bool BudgetedStep::evict_from(const std::vector<std::shared_ptr<Tape>>& tapes, bool wait) {
-  Tape* where = nullptr;
-  Tape::Evictable best;
-  for (const auto& tape : tapes) {
-    const Tape::Lock lock = wait ? Tape::Lock(*tape) : Tape::Lock(*tape, std::try_to_lock);
-    if (!lock.has_it()) continue;
-    const Tape::Evictable found = tape->cheapest();
+bool BudgetedStep::evict_from(const std::vector<std::shared_ptr<SharedTape>>& tapes, bool wait) {
+  SharedTape* where = nullptr;
+  Eviction::Candidate best;
+  for (const auto& shared : tapes) {
+    const SharedTape::Entry tape(*shared, wait);
+    if (!tape.has_it()) continue;
+    const Eviction::Candidate found = Eviction(*tape).cheapest();
     if (found.value == kNone || (where && found.score >= best.score)) continue;
-    where = tape.get();
+    where = shared.get();
     best = found;
   }
   if (!where) return false;
-  const Tape::Lock lock = wait ? Tape::Lock(*where) : Tape::Lock(*where, std::try_to_lock);
-  if (!lock.has_it()) return false;
-  if (where->evict(best.value) == 0) return where->is_root(where->value(best.value));  // one less to choose from
-  if (where->budgeted_step) ++where->budgeted_step->evictions_;
+  const SharedTape::Entry tape(*where, wait);
+  if (!tape.has_it()) return false;
+  if (Eviction(*tape).evict(best.value) == 0) return tape->is_root(tape->value(best.value));  // one less to choose from
+  if (tape->budgeted_step) ++tape->budgeted_step->evictions_;
   return true;
 }
 
@@ -111,11 +111,11 @@ void BudgetedStep::make_space(int64_t wanted_bytes) {
   if (!own) return;
   const int64_t asked_bytes = wanted_bytes - memory::live_bytes();
   const auto missing = [&] { return memory::live_bytes() + asked_bytes - budget_bytes(); };
-  const bool may_wait = !Tape::Lock::held_by_this_thread();
-  const bool strict = own->strict;
+  const bool may_wait = !SharedTape::Lock::is_any_held();
+  const bool strict = own->pressure().strict;
   if (!strict) {
-    const Tape::Lock lock(*own);
-    if (own->may_have_idle()) own->let_go_idle();
+    const SharedTape::Entry tape(*own, may_wait);
+    if (tape.has_it() && may_have_idle(*tape)) let_go_idle(*tape);
   }  // unlocked, so that what was let go of is freed
   auto tapes = registry().others(*own);
   tapes.push_back(own);
@@ -124,8 +124,8 @@ void BudgetedStep::make_space(int64_t wanted_bytes) {
   while (missing() > 0 && may_wait && tapes.size() > 1 && evict_from(tapes, true)) {
   }
   if (missing() > 0 && !strict) {
-    const Tape::Lock lock(*own);
-    own->let_go_roots();
+    const SharedTape::Entry tape(*own, may_wait);
+    if (tape.has_it()) let_go_roots(*tape);
   }
   if (missing() <= 0) return;
   if (strict && most_wanted_bytes_ == 0) throw OverBudget();

@@ -12,7 +12,7 @@
 
 #include "memory/allocator.h"
 #include "plan/solve/plan.h"
-#include "tape/tape.h"
+#include "tape/shared_tape.h"
 
 namespace retrace {
 
@@ -40,7 +40,7 @@ class BudgetedStep final : public memory::Governor {
   bool only_measures() const { return only_measures_; }
   bool holds_root(ValueId value) const;
 
-  void attach(const std::shared_ptr<Tape>& tape);
+  void attach(const std::shared_ptr<SharedTape>& shared, Tape& tape);
   void meets_op(size_t index, uint64_t prefix_hash);
 
   // Whether a plan tells what to do with values; else everything autograd saves is kept until memory runs short.
@@ -66,14 +66,14 @@ class BudgetedStep final : public memory::Governor {
   int64_t most_wanted_bytes() const { return most_wanted_bytes_; }  // the most above the budget that was needed, or 0
 
  private:
-  bool evict_from(const std::vector<std::shared_ptr<Tape>>& tapes, bool wait);
+  bool evict_from(const std::vector<std::shared_ptr<SharedTape>>& tapes, bool wait);
 
   const bool only_measures_;
   const store::Kinds kinds_;
   PlanMatch match_;
   FindMatch find_match_;
   Refuse refuse_;
-  std::weak_ptr<Tape> tape_;
+  std::weak_ptr<SharedTape> tape_;
   bool diverged_ = false;
   bool changed_plan_ = false;
   bool refused_ = false;

@@ -8,10 +8,13 @@
 #include <retrace/errors.h>
 
 #include "tape/budgeted_step.h"
+#include "tape/fate.h"
 #include "tape/fingerprint.h"
 #include "tape/no_grad_views.h"
 #include "tape/scope.h"
 #include "tape/timeline.h"
+#include "tape/verify.h"
+#include "tape/writes.h"
 
 namespace retrace {
 namespace {
@@ -36,12 +39,12 @@ Handle::Handle(std::shared_ptr<Scope> scope) : scope_(std::move(scope)) {}
 
 Handle::~Handle() {
   if (!tape_) return;
-  const Tape::Lock lock(*tape_);
-  if (timeline_id_ >= 0 && tape_->timeline) tape_->timeline->dropped(*tape_, timeline_id_);
-  if (value_ != kNone) tape_->drop_handle(*this);
+  const SharedTape::Entry tape(*tape_);
+  if (timeline_id_ >= 0 && tape->timeline) tape->timeline->dropped(*tape, timeline_id_);
+  if (value_ != kNone) tape->drop_handle(*this);
   if (holds_ == kNone) return;
-  tape_->remove_keeper(*this);
-  tape_->remove_holder(holds_, tensor_.storage());
+  tape->handles.remove_keeper(*this);
+  tape->remove_holder(holds_, tensor_.storage());
 }
 
 void Handle::call_pack_hook(const at::Tensor& tensor) {
@@ -56,49 +59,55 @@ void Handle::call_pack_hook(const at::Tensor& tensor) {
 }
 
 void Handle::save(const at::Tensor& tensor, Scope& scope) {
-  const Tape::Lock lock(*scope.tape);
-  Tape& tape = *scope.tape;
-  tape.begin_event();
+  const SharedTape::Lock lock(*scope.tape);
+  Tape& tape = *lock;
+  begin_event(tape);
   if (!understood(tensor) || tape.find(tensor) == kNone) {
     tensor_ = without_history(tensor);
     return;
   }
-  const ValueId id = tape.look_at(tensor);
+  const ValueId id = look_at(tape, tensor);
   const Value& v = tape.value(id);
-  if (!scope.may_drop || tape.is_root(v) || v.unwritten) {
-    tensor_ = without_history(tensor);
-    tape.add_keeper(*this);
-    tape.add_holder(id, tensor.storage());
-    holds_ = id;
+  // What is not wholly written yet cannot be made again either.
+  const Fate fate = scope.may_drop && !v.unwritten ? fate_of(tape, id) : Fate::root;
+  if (is_root(fate)) {
     tape_ = scope.tape;
-    if (!tape.timeline || v.external) return;
-    timeline_id_ = tape.timeline->saved(tape, id);
-    if (!tape.budgeted_step) return;
-    if (tape.budgeted_step->only_measures() && !v.unwritten) {
-      if (tape.timeline->can_be_rebuilt(id)) look_for_ways(tape, id, tensor.storage());
-    } else {
-      tape.timeline->became_root(id);  // nothing will make us let go of it, so no plan should count on that
-    }
-    return;
+    return keep_tensor(tensor, tape, id);
   }
   geometry_ = Geometry::of(tensor);
-  const bool exact = !tape.lossy;
-  if ((scope.verify || tape.verifies()) && exact && !v.scratch && (!v.keep || tape.budgeted_step))
+  const bool verifies = scope.verify || tape.marking.verifies;
+  if (verifies && !tape.marking.lossy && !v.scratch && (!v.keep || tape.budgeted_step))
     fingerprint_ = retrace::fingerprint(tensor);
   if (tape.timeline) {
     timeline_id_ = tape.timeline->saved(tape, id);
     if (tape.budgeted_step) look_for_ways(tape, id, tensor.storage());
   }
-  if (v.keep || (tape.budgeted_step && !tape.budgeted_step->follows_plan())) {
+  if (is_held_when_saved(fate)) {
     tape.hold(id, tensor.storage());
   } else {
-    tape.hold_if_no_larger(id, tensor.storage());
+    hold_if_no_larger(tape, id, tensor.storage());
   }
   value_ = id;
   tape.add_handle(*this);
   if (scope.cuts) scope.cuts->saved(tape, id, tensor.storage());
   if (!v.held.storage()) count(counters_, &Counters::dropped_tensors);
   tape_ = scope.tape;
+}
+
+void Handle::keep_tensor(const at::Tensor& tensor, Tape& tape, ValueId id) {
+  tensor_ = without_history(tensor);
+  tape.handles.add_keeper(*this);
+  tape.add_holder(id, tensor.storage());
+  holds_ = id;
+  const Value& v = tape.value(id);
+  if (!tape.timeline || v.external) return;
+  timeline_id_ = tape.timeline->saved(tape, id);
+  if (!tape.budgeted_step) return;
+  if (tape.budgeted_step->only_measures() && !v.unwritten) {
+    if (tape.timeline->can_be_rebuilt(id)) look_for_ways(tape, id, tensor.storage());
+  } else {
+    tape.timeline->became_root(id);  // nothing will make us let go of it, so no plan should count on that
+  }
 }
 
 at::Tensor Handle::call_unpack_hook() {
@@ -110,12 +119,37 @@ at::Tensor Handle::call_unpack_hook() {
         "began, was saved for backward, which LibTorch cannot do through hooks, so backward cannot go on. "
         "Make it with detach() instead, or inside the checkpoint.");
   }
-  if (value_ != kNone) return tape_->unpack(*this);
+  if (value_ != kNone) return unpack_value();
   if (timeline_id_ >= 0) {
-    const Tape::Lock lock(*tape_);
-    if (tape_->timeline) tape_->timeline->unpack_begins(*tape_, timeline_id_);
+    const SharedTape::Lock tape(*tape_);
+    if (tape->timeline) tape->timeline->unpack_begins(*tape, timeline_id_);
   }
   return tensor_;
+}
+
+at::Tensor Handle::unpack_value() {
+  const std::shared_ptr<Scope> scope = current_scope();  // unlocked: it may find that a scope has ended
+  const SharedTape::Lock lock(*tape_);
+  Tape& tape = *lock;
+  begin_event(tape);
+  const uint64_t round = current_round();
+  if (tape.join_round(round)) remember_round(tape_);
+  if (tape.timeline && timeline_id_ >= 0) tape.timeline->unpack_begins(tape, timeline_id_);
+  c10::Storage storage = tape.rebuild(tape, value_);
+  if (tape.timeline) tape.timeline->unpack_ended();
+  if (!tape.budgeted_step) tape.value(value_).given.emplace(storage.getWeakStorageImpl());
+  tape.used(value_);
+  at::Tensor tensor = geometry_.over(storage);
+  verify_unpacked(tape, *this, storage, tensor);
+  if (round != 0 && !consumed_in(round)) {
+    consume(round);
+    change_need<Pending>(tape, value_, -1);
+  }
+  // What is recorded during a backward may read what it was given.
+  if (scope && scope->tape == tape_ && !tape.closed()) {
+    tape.storages.add_alias(storage, tensor.unsafeGetTensorImpl()->version_counter(), value_);
+  }
+  return tensor;
 }
 
 // What autograd does for tensors saved without hooks.

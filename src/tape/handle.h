@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "libtorch/compat.h"
-#include "tape/tape.h"
+#include "tape/shared_tape.h"
 
 namespace retrace {
 
@@ -46,10 +46,12 @@ class Handle final : public compat::SavedVariableHooks {
 
  private:
   void save(const at::Tensor& tensor, Scope& scope);
+  void keep_tensor(const at::Tensor& tensor, Tape& tape, ValueId id);
+  at::Tensor unpack_value();
   void check_version() const;
 
   std::shared_ptr<Scope> scope_;  // only until packed
-  std::shared_ptr<Tape> tape_;
+  std::shared_ptr<SharedTape> tape_;
   at::Tensor tensor_;
   ValueId value_ = kNone;
   ValueId holds_ = kNone;  // the tape's value whose bytes tensor_ keeps alive

@@ -7,6 +7,8 @@
 #include <optional>
 #include <vector>
 
+#include "tape/stack.h"
+
 namespace retrace {
 namespace {
 
@@ -29,10 +31,9 @@ Views& views() {
 }
 
 bool has_no_grad_view(const c10::IValue& v) {
-  if (v.isTensor()) return is_no_grad_view(v.toTensor());
-  if (!v.isList()) return false;
-  const auto list = v.toListRef();
-  return std::any_of(list.begin(), list.end(), [](const c10::IValue& e) { return has_no_grad_view(e); });
+  bool found = false;
+  visit_tensors(v, [&](const at::Tensor& t, int32_t) { found |= is_no_grad_view(t); });
+  return found;
 }
 
 std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& operation) {

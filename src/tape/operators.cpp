@@ -27,21 +27,30 @@ const Names kOverwrites = {"aten::copy_",   "aten::fill_",      "aten::zero_",  
 
 const Names kOpaque = {"aten::set_", "aten::resize_", "aten::resize_as_", "aten::_resize_output_", "aten::set_data"};
 
-// Operators whose schema does not say that they write an argument. A wrong guess elsewhere is what `verify` is for.
+// Operators whose schema does not say that they write an argument. A wrong guess elsewhere is what `verify` is for. The
+// random numbers of cuDNN's and MIOpen's recurrent layers come from `dropout_state`, which they advance; their backward
+// uses up `reserve`.
 struct SilentWrite {
-  std::vector<int> arguments;
+  std::vector<const char*> arguments;
   const char* when = nullptr;  // only when this bool argument is true
 };
 const std::unordered_map<std::string, SilentWrite> kSilentWrites = {
-    {"aten::native_batch_norm", {{3, 4}, "training"}},
-    {"aten::batch_norm_update_stats", {{1, 2}, nullptr}},
-    {"aten::rrelu_with_noise", {{1}, "training"}},
-    {"aten::rrelu_with_noise_", {{1}, "training"}},
+    {"aten::native_batch_norm", {{"running_mean", "running_var"}, "training"}},
+    {"aten::cudnn_batch_norm", {{"running_mean", "running_var"}, "training"}},
+    {"aten::miopen_batch_norm", {{"running_mean", "running_var"}, "training"}},
+    {"aten::batch_norm_update_stats", {{"running_mean", "running_var"}}},
+    {"aten::rrelu_with_noise", {{"noise"}, "training"}},
+    {"aten::rrelu_with_noise_", {{"noise"}, "training"}},
+    {"aten::_cudnn_rnn", {{"dropout_state"}, "train"}},
+    {"aten::_cudnn_rnn_backward", {{"reserve"}}},
+    {"aten::miopen_rnn", {{"dropout_state"}, "train"}},
+    {"aten::miopen_rnn_backward", {{"reserve"}}},
 };
 
 // Operators that return scratch for their backward, with padding that nobody writes. Rebuilt like anything else, but not
 // compared.
-const std::unordered_map<std::string, int> kScratchOutputs = {{"aten::mkldnn_rnn_layer", 3}};
+const std::unordered_map<std::string, int> kScratchOutputs = {
+    {"aten::mkldnn_rnn_layer", 3}, {"aten::cudnn_batch_norm", 3}, {"aten::_cudnn_rnn", 3}, {"aten::miopen_rnn", 3}};
 
 bool takes_generator(const c10::Argument& argument) {
   return argument.type()->str().find("Generator") != std::string::npos;
@@ -92,13 +101,21 @@ std::unique_ptr<OpTraits> describe(const c10::OperatorHandle& op) {
     traits->scratch_output = scratch->second;
   }
   if (const auto silent = kSilentWrites.find(name); silent != kSilentWrites.end()) {
-    traits->silent_writes = silent->second.arguments;
+    for (const char* const argument : silent->second.arguments) {
+      if (const auto at = schema.argumentIndexWithName(argument)) traits->silent_writes.push_back(*at);
+    }
     if (silent->second.when) traits->silent_when = schema.argumentIndexWithName(silent->second.when).value_or(-1);
   }
   return traits;
 }
 
 }  // namespace
+
+std::vector<std::string> silent_operators() {
+  std::vector<std::string> names;
+  for (const auto& [name, write] : kSilentWrites) names.push_back(name);
+  return names;
+}
 
 const OpTraits& traits_of(const c10::OperatorHandle& op) {
   // Keyed by the schema's address, which is stable while the operator is registered; the name guards against an

@@ -33,4 +33,7 @@ struct OpTraits {
 // Cached for the life of the process.
 const OpTraits& traits_of(const c10::OperatorHandle& op);
 
+// The names of all that are known to write an argument silently, of any device; not every LibTorch registers all of them.
+std::vector<std::string> silent_operators();
+
 }  // namespace retrace

@@ -6,8 +6,10 @@
 #include "libtorch/compat.h"
 #include "policy/rules.h"
 #include "tape/budgeted_step.h"
+#include "tape/fate.h"
 #include "tape/no_grad_views.h"
 #include "tape/timeline.h"
+#include "tape/writes.h"
 
 namespace retrace {
 namespace {
@@ -18,7 +20,7 @@ struct ThreadState {
   Phase phase = Phase::forward;
   int backward_depth = 0;
   uint64_t round = 0;
-  std::vector<std::weak_ptr<Tape>> tapes_in_round;
+  std::vector<std::weak_ptr<SharedTape>> tapes_in_round;
 
   ~ThreadState() {
     memory::set_governor(nullptr);
@@ -47,49 +49,50 @@ void record_this_thread(bool on) { c10::impl::tls_set_dispatch_key_included(comp
 // by now.
 class PlainGovernor final : public memory::Governor {
  public:
-  explicit PlainGovernor(const std::shared_ptr<Tape>& tape) : tape_(tape) {}
+  explicit PlainGovernor(const std::shared_ptr<SharedTape>& tape) : tape_(tape) {}
 
   int64_t budget_bytes() const override {
     const auto tape = tape_.lock();
-    if (!tape || !(tape->may_be_out_of_balance() || tape->strict)) return INT64_MAX;
+    if (!tape || !(tape->pressure().may_be_out_of_balance() || tape->pressure().strict)) return INT64_MAX;
     return std::max(peak_.bytes(), plain_peak_bytes_);
   }
 
   void make_space(int64_t wanted_bytes) override {
-    const auto tape = tape_.lock();
-    if (!tape) return;
-    const Tape::Lock lock(*tape);
-    tape->balance();
-    if (!tape->strict) return;
+    const auto shared = tape_.lock();
+    if (!shared) return;
+    const SharedTape::Entry tape(*shared, !SharedTape::Lock::is_any_held());
+    if (!tape.has_it()) return;
+    balance(*tape);
+    if (!tape->pressure.strict) return;
     // What is being rebuilt comes on top of what the plain program has now.
     const int64_t asked_bytes = wanted_bytes - memory::live_bytes();
-    plain_peak_bytes_ = std::max(plain_peak_bytes_, memory::live_bytes() + tape->below_plain_bytes());
+    plain_peak_bytes_ = std::max(plain_peak_bytes_, memory::live_bytes() + below_plain_bytes(*tape));
     const auto is_short = [&] { return memory::live_bytes() + asked_bytes > budget_bytes(); };
-    if (is_short()) tape->let_go_idle();
-    if (is_short()) tape->let_go_roots();
+    if (is_short()) let_go_idle(*tape);
+    if (is_short()) let_go_roots(*tape);
     plain_peak_bytes_ = std::max(plain_peak_bytes_, memory::live_bytes() + asked_bytes);  // no more can be done
   }
 
  private:
-  std::weak_ptr<Tape> tape_;
+  std::weak_ptr<SharedTape> tape_;
   int64_t plain_peak_bytes_ = 0;
   memory::PeakWatch peak_;
 };
 
-void publish_cuts(Scope& scope) {
-  if (scope.rebuild_in_segments) scope.tape->cuts = scope.cuts->cuts();
+void publish_cuts(Tape& tape, const Scope& scope) {
+  if (scope.rebuild_in_segments) tape.cuts = scope.cuts->cuts();
 }
 
 void pop_scope(ThreadState& thread) {
   const std::shared_ptr<Scope> scope = std::move(thread.scopes.back());
   thread.scopes.pop_back();
-  const Tape::Lock lock(*scope->tape);
-  publish_cuts(*scope);
+  const SharedTape::Lock tape(*scope->tape);
+  publish_cuts(*tape, *scope);
   if (!thread.scopes.empty()) return;
   record_this_thread(false);
   memory::set_governor(nullptr);
   forget_no_grad_views();
-  scope->tape->close();
+  close(*tape);
 }
 
 void pop_ended_scopes(ThreadState& thread) {
@@ -98,39 +101,35 @@ void pop_ended_scopes(ThreadState& thread) {
 
 }  // namespace
 
-std::shared_ptr<Scope> begin_scope(const ScopeOptions& options) {
+std::shared_ptr<Scope> begin_scope(const ScopeOptions& options, Tape::Rebuild rebuild) {
   link_recorder();
   link_engine();
   ThreadState& thread = state();
   pop_ended_scopes(thread);
   const bool outermost = thread.scopes.empty();
   const PolicyRules& rules = options.policy.rules();
-  auto tape = outermost ? std::make_shared<Tape>(options.session) : thread.scopes.back()->tape;
+  auto shared = outermost ? std::make_shared<SharedTape>(options.session, rebuild) : thread.scopes.back()->tape;
   auto counters = options.counters || outermost ? options.counters : thread.scopes.back()->counters;
   const CutUse use = rules.cuts();
   const bool segments = options.session && use.rebuild_in_segments;
   std::optional<CutTracker> cuts;
   if (use.keep_period > 0 || segments) cuts.emplace(use.keep_period, counters);
-  // A budget governs what is inside its step, keep_all() too.
-  const BudgetedStep* const budgeted = outermost ? options.budgeted_step.get() : tape->budgeted_step.get();
-  const bool may_drop = budgeted ? !budgeted->only_measures() : rules.may_drop();
   auto scope = std::shared_ptr<Scope>(
-      new Scope{tape, options.policy, may_drop, options.verify, counters, std::move(cuts), segments, nullptr});
+      new Scope{shared, options.policy, false, options.verify, counters, std::move(cuts), segments, nullptr});
   {
-    const Tape::Lock lock(*tape);
-    tape->may_forget |= may_drop || budgeted;
+    const SharedTape::Lock tape(*shared);
     if (outermost) {
       const bool is_new =
           options.known && options.known->verifies() &&
           (options.known->is_empty() || (options.budgeted_step && options.budgeted_step->plan_is_new()));
-      tape->set_verifies(options.verify || is_new);
-    }
-    if (outermost) {
+      tape->marking.verifies = options.verify || is_new;
       tape->timeline = options.timeline;
       tape->budgeted_step = options.budgeted_step;
       tape->known = options.known;
-      if (options.budgeted_step) options.budgeted_step->attach(tape);
+      if (options.budgeted_step) options.budgeted_step->attach(shared, *tape);
     }
+    scope->may_drop = may_drop(rules, tape->budgeted_step.get());
+    tape->marking.may_forget |= scope->may_drop || tape->budgeted_step;
     if (std::find(tape->counters.begin(), tape->counters.end(), counters) == tape->counters.end()) {
       tape->counters.push_back(counters);
     }
@@ -138,7 +137,7 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options) {
   if (outermost || options.counters) count(options.counters, &Counters::steps);
   if (outermost) {
     scope->governor = options.budgeted_step;
-    if (!options.budgeted_step && may_drop) scope->governor = std::make_shared<PlainGovernor>(tape);
+    if (!options.budgeted_step && scope->may_drop) scope->governor = std::make_shared<PlainGovernor>(shared);
     memory::set_governor(scope->governor.get());
   }
   thread.scopes.push_back(scope);
@@ -157,8 +156,16 @@ void end_scope(const std::shared_ptr<Scope>& scope) noexcept {
 
 void check_budget() {
   const ThreadState& thread = state();
-  if (thread.scopes.empty() || thread.backward_depth > 0) return;
-  if (const auto budgeted = thread.scopes.front()->tape->budgeted_step) budgeted->check_budget();
+  if (thread.scopes.empty() || thread.backward_depth > 0 || SharedTape::Lock::is_any_held()) return;
+  std::shared_ptr<BudgetedStep> budgeted;
+  {
+    const SharedTape::Lock tape(*thread.scopes.front()->tape);
+    budgeted = tape->budgeted_step;
+    if (!budgeted || budgeted->most_wanted_bytes() == 0) return;
+    // Another backward is likely to come, which may need more: then the whole step tells.
+    if (tape->handles.has_graph_to_come()) return;
+  }
+  budgeted->check_budget();
 }
 
 std::shared_ptr<Scope> current_scope() {
@@ -173,6 +180,8 @@ const std::vector<std::shared_ptr<Scope>>& open_scopes() {
   return state().scopes;
 }
 
+const std::vector<std::shared_ptr<Scope>>& scopes_of_this_event() { return state().scopes; }
+
 Pause::Pause() : exclude_(compat::kRecordKey) { ++state().paused; }
 Pause::~Pause() { --state().paused; }
 
@@ -180,7 +189,7 @@ Phase thread_phase() { return state().phase; }
 
 uint64_t current_round() { return state().round; }
 
-void remember_round(std::weak_ptr<Tape> tape) { state().tapes_in_round.push_back(std::move(tape)); }
+void remember_round(std::weak_ptr<SharedTape> tape) { state().tapes_in_round.push_back(std::move(tape)); }
 
 BackwardScope::BackwardScope(bool create_graph) : before_(state().phase) {
   static std::atomic<uint64_t> rounds{0};
@@ -192,14 +201,14 @@ BackwardScope::BackwardScope(bool create_graph) : before_(state().phase) {
   } else {
     thread.phase = Phase::recorded_backward;
   }
-  if (!thread.scopes.empty() && before_ == Phase::forward) {
-    Tape& tape = *thread.scopes.front()->tape;
-    const Tape::Lock lock(tape);
-    tape.begin_event();
-    tape.look_at_saved();
-    tape.measure();
-    if (thread.phase == Phase::backward) tape.collect();  // what was held in case it is needed, and is not
-    for (const auto& scope : thread.scopes) publish_cuts(*scope);
+  // One that runs inside an operator which is being rebuilt is no event of the step.
+  if (!thread.scopes.empty() && before_ == Phase::forward && !SharedTape::Lock::is_any_held()) {
+    const SharedTape::Lock tape(*thread.scopes.front()->tape);
+    begin_event(*tape);
+    look_at_saved(*tape);
+    tape->measure();
+    if (thread.phase == Phase::backward) collect(*tape);  // what was held in case it is needed, and is not
+    for (const auto& scope : thread.scopes) publish_cuts(*tape, *scope);
   }
 }
 
@@ -210,10 +219,7 @@ BackwardScope::~BackwardScope() {
   if (--thread.backward_depth > 0) return;
   const auto tapes = std::exchange(thread.tapes_in_round, {});
   for (const auto& weak : tapes) {
-    if (const auto tape = weak.lock()) {
-      const Tape::Lock lock(*tape);
-      tape->end_round(thread.round);
-    }
+    if (const auto tape = weak.lock()) SharedTape::Lock(*tape)->end_round(thread.round);
   }
   thread.round = 0;
 }

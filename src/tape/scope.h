@@ -11,13 +11,13 @@
 
 #include "memory/allocator.h"
 #include "tape/cuts.h"
-#include "tape/tape.h"
+#include "tape/shared_tape.h"
 
 namespace retrace {
 
 // One checkpoint() or step. Nested scopes share the outermost one's tape; the innermost one's policy decides.
 struct Scope {
-  std::shared_ptr<Tape> tape;
+  std::shared_ptr<SharedTape> tape;
   Policy policy;
   bool may_drop;
   bool verify;
@@ -45,8 +45,8 @@ struct ScopeOptions {
 void link_recorder();
 void link_engine();
 
-// Begins a scope on this thread.
-std::shared_ptr<Scope> begin_scope(const ScopeOptions& options);
+// Begins a scope on this thread. `rebuild` is how its tape gets back what it has forgotten.
+std::shared_ptr<Scope> begin_scope(const ScopeOptions& options, Tape::Rebuild rebuild);
 // Ends it and whatever was left open inside it. Never throws.
 void end_scope(const std::shared_ptr<Scope>& scope) noexcept;
 
@@ -55,8 +55,10 @@ void check_budget();
 
 // The innermost scope that records this thread's operators now, or null.
 std::shared_ptr<Scope> current_scope();
-// All of them, outermost first, for those who must observe every op.
+// All of them, outermost first, for those who must observe every op. Those that ended on another thread end here before, for
+// which their tape is locked: while recording an operator, scopes_of_this_event() gives them as its event found them.
 const std::vector<std::shared_ptr<Scope>>& open_scopes();
+const std::vector<std::shared_ptr<Scope>>& scopes_of_this_event();
 
 // While one lives, this thread records nothing.
 class Pause {
@@ -77,7 +79,7 @@ Phase thread_phase();
 // The outermost backward running on this thread, or 0. Nested ones belong to it.
 uint64_t current_round();
 // The tape has joined the current round and must be told when it ends.
-void remember_round(std::weak_ptr<Tape> tape);
+void remember_round(std::weak_ptr<SharedTape> tape);
 
 // One Engine::execute() on this thread.
 class BackwardScope {

@@ -1,273 +1,146 @@
-// What the tape lets go of when it looks at all it has: ops that nobody can ask for, roots and kept values that do not pay.
+#include "tape/sweep.h"
+
 #include <algorithm>
 
-#include "plan/simulate/demand.h"
-#include "tape/budgeted_step.h"
-#include "tape/handle.h"
+#include "tape/scope.h"
 #include "tape/tape.h"
-#include "tape/timeline.h"
+#include "tape/writes.h"
 
 namespace retrace {
 namespace {
 
-constexpr int kMostAncestors = 32;  // to look at; what a policy keeps is near
+constexpr size_t kCollectAtLeast = 4096;  // ops; below that a sweep gains nothing worth its time
 
-// Every value an op makes, in place or fresh.
-template <class F>
-void for_each_output(const Op& op, F f) {
-  for (const FreshOutput& output : op.fresh) f(output.value);
-  for (const TensorArg& arg : op.args) {
-    if (arg.becomes != kNone) f(arg.becomes);
-  }
-}
-
-bool reads_any(const Op& op, const std::vector<char>& values) {
-  return std::any_of(op.args.begin(), op.args.end(), [&](const TensorArg& arg) {
-    return !arg.shape_only && values[static_cast<size_t>(arg.value)] != 0;
-  });
-}
-
-}  // namespace
-
-void Tape::drop_op(OpId id) {
-  for_each_output(op(id), [&](ValueId v) {
-    if (value(v).producer != id) return;
-    becomes_source<Reach>(*this, v);
-    value(v).producer = kNone;
-    if (timeline && living_storage(v)) timeline->became_root(v);
-  });
-  ops_[static_cast<size_t>(id)].reset();
-}
-
-// Two sweeps. Backwards: an op survives if a handle, a living tensor or a surviving op may ask for what it makes.
-// Forwards: an op that reads a root nobody holds can never run again, so what it made are roots from now on.
-void Tape::collect() {
-  dirty_ = false;
-  since_collect_ = since_dirty_ = surviving_ops_ = 0;
-  std::vector<char> wanted(values_.size());
-  const auto settle = [&](ValueId id) {
-    const bool needed = wanted[static_cast<size_t>(id)] || value(id).alive > 0;
-    if (!needed && !value(id).held.is_shared()) let_go(id);
-    return needed || living_storage(id);
-  };
-  for (OpId id = next_op() - 1; id >= 0; --id) {
-    Op* const candidate = find_op(id);
-    if (!candidate) continue;
-    bool survives = candidate->alive > 0;
-    for_each_output(*candidate, [&](ValueId v) { survives |= static_cast<bool>(settle(v)); });
-    if (!survives) {
-      drop_op(id);
-      continue;
-    }
-    for (const TensorArg& arg : candidate->args) wanted[static_cast<size_t>(arg.value)] |= !arg.shape_only;
-  }
-  for (size_t v = 0; v < values_.size(); ++v) {
-    if (is_root(values_[v])) settle(static_cast<ValueId>(v));
-  }
-  drop_lost_ops();
-}
-
-void Tape::drop_lost_ops() {
-  surviving_ops_ = 0;
-  for (OpId id = 0; id < next_op(); ++id) {
-    const Op* const candidate = find_op(id);
+// An op that reads a root nobody holds can never run again, so what it made are roots from now on.
+void drop_lost_ops(Tape& tape) {
+  tape.sweeping.surviving_ops = 0;
+  for (OpId id = 0; id < tape.next_op(); ++id) {
+    const Op* const candidate = tape.find_op(id);
     if (!candidate) continue;
     const bool lost =
         candidate->alive == 0 && std::any_of(candidate->args.begin(), candidate->args.end(), [&](auto& arg) {
-          return !arg.shape_only && is_root(value(arg.value)) && !value(arg.value).held;
+          return !arg.shape_only && tape.is_root(tape.value(arg.value)) && !tape.value(arg.value).held;
         });
-    lost ? drop_op(id) : static_cast<void>(++surviving_ops_);
+    lost ? tape.drop_op(id) : static_cast<void>(++tape.sweeping.surviving_ops);
   }
 }
 
 // The tape alone has it, and no handle could come to need it.
-bool Tape::is_idle(ValueId id) const {
-  const Value& v = value(id);
-  return v.held && !v.held.is_shared() && v.alive == 0 && v.reach == 0;
-}
+bool is_idle(const Value& v) { return v.held && !v.held.is_shared() && v.alive == 0 && v.reach == 0; }
 
-bool Tape::let_go_idle() {
-  idle_looked_for_ = next_op();
-  const int64_t before = kept_bytes_;
-  collect();
-  bool freed = kept_bytes_ < before;
-  for (size_t v = 0; v < values_.size(); ++v) {
-    const auto id = static_cast<ValueId>(v);
-    if (!is_idle(id) || is_root(value(id))) continue;
-    let_go(id);
-    freed = true;
-  }
-  return let_go_unpaying_roots() || freed;
-}
-
-// A sweep for every operator would take the square of the tape's length.
-bool Tape::may_have_idle() const { return static_cast<size_t>(next_op() - idle_looked_for_) > surviving_ops_ / 16; }
-
-bool Tape::let_go_roots() {
-  bool freed = false;
-  for (size_t v = 0; v < values_.size(); ++v) {
-    const Value& root = values_[v];
-    if (!is_root(root) || !root.held || root.alive > 0 || root.uses > 0 || root.held.is_shared()) continue;
-    let_go(static_cast<ValueId>(v));
-    freed = true;
-  }
-  if (freed) drop_lost_ops();
-  return freed;
-}
-
-bool Tape::let_go_unpaying_roots() {
+bool let_go_unpaying_roots(Tape& tape) {
   std::vector<ValueId> candidates;
-  for (size_t v = 0; v < values_.size(); ++v) {
-    Value& root = values_[v];
-    if (!is_root(root) || !root.held || root.held.is_copy() || root.alive > 0) continue;
+  for (ValueId v = 0; v < tape.next_value(); ++v) {
+    Value& root = tape.value(v);
+    if (!tape.is_root(root) || !root.held || root.held.is_copy() || root.alive > 0) continue;
     if (root.held.is_shared() || root.handles > 0 || std::exchange(root.weighed, true)) continue;
-    candidates.push_back(static_cast<ValueId>(v));
+    candidates.push_back(v);
   }
   if (candidates.empty()) return false;
   bool freed = false;
-  std::vector<char> depends(values_.size());
+  std::vector<char> depends(static_cast<size_t>(tape.next_value()));
   for (const ValueId root : candidates) {
     std::fill(depends.begin(), depends.end(), 0);
     depends[static_cast<size_t>(root)] = 1;
     int64_t behind = 0;
-    for (const auto& candidate : ops_) {
-      if (!candidate) continue;
-      if (!reads_any(*candidate, depends)) continue;
+    for (OpId id = 0; id < tape.next_op(); ++id) {
+      const Op* const candidate = tape.find_op(id);
+      if (!candidate || !reads_any(*candidate, depends)) continue;
       // What the program still has may be saved yet.
       for_each_output(*candidate, [&](ValueId v) {
         depends[static_cast<size_t>(v)] = 1;
-        if (value(v).handles > 0 || storage(value(v).storage).pin.use_count() > 0) behind += value(v).bytes;
+        if (tape.value(v).handles > 0 || tape.storage(tape.value(v).storage).pin.use_count() > 0)
+          behind += tape.value(v).bytes;
       });
-      if (behind > value(root).bytes) break;
+      if (behind > tape.value(root).bytes) break;
     }
-    if (behind > value(root).bytes) continue;
-    let_go(root);
+    if (behind > tape.value(root).bytes) continue;
+    tape.let_go(root);
     freed = true;
   }
-  if (freed) drop_lost_ops();
+  if (freed) drop_lost_ops(tape);
   return freed;
 }
 
-// What plain autograd would have and we do not.
-int64_t Tape::forgotten_bytes() {
-  int64_t bytes = 0;
-  ++pricings_;
-  for (const Handle* const handle : handles_) {
-    Value& v = value(handle->value());
-    if (v.held || v.rebuilt || std::exchange(v.priced, pricings_) == pricings_) continue;
-    const bool given = v.given && v.given->use_count() > 0;
-    if (!given && storage(v.storage).pin.use_count() == 0) bytes += v.bytes;
-  }
-  return bytes;
-}
+}  // namespace
 
-int64_t Tape::below_plain_bytes() {
-  int64_t bytes = forgotten_bytes();
-  for (const Value& v : values_) {
-    if (v.handles > 0 || v.holders > 1) continue;
-    if (v.held ? !v.held.is_shared() : v.rebuilt && v.rebuilt.use_count() <= 1) bytes -= v.bytes;
-  }
-  return bytes;
-}
-
-void Tape::balance() {
-  if (closed_ || budgeted_step || !may_be_out_of_balance()) return;
-  const auto in_vain = [&](ValueId id) {
-    const Value& v = value(id);
-    return v.held && v.handles == 0 && v.holders <= 1 && v.uses == 0 && !v.held.is_shared();
+// Two sweeps. Backwards: an op survives if a handle, a living tensor or a surviving op may ask for what it makes. Forwards:
+// drop_lost_ops().
+void collect(Tape& tape) {
+  tape.sweeping.dirty = false;
+  tape.sweeping.since_collect = tape.sweeping.since_dirty = 0;
+  std::vector<char> wanted(static_cast<size_t>(tape.next_value()));
+  const auto settle = [&](ValueId id) {
+    const bool needed = wanted[static_cast<size_t>(id)] || tape.value(id).alive > 0;
+    if (!needed && !tape.value(id).held.is_shared()) tape.let_go(id);
+    return needed || tape.living_storage(id);
   };
-  int64_t spare = forgotten_bytes();
-  std::erase_if(held_, [&](ValueId id) { return !value(id).held; });
-  std::vector<ValueId> held;
-  for (const ValueId id : held_) {
-    if (!in_vain(id)) continue;
-    held.push_back(id);
-    spare -= value(id).bytes;
-  }
-  if (spare < 0 && may_have_idle() && let_go_idle()) {
-    held_since_balance_ = slack_bytes_ + 1;  // look again
-    return balance();
-  }
-  // What is left is needed for a rebuild. A value that can be made again costs time to be without, a root cannot be.
-  std::sort(held.begin(), held.end(), [&](ValueId a, ValueId b) { return value(a).bytes > value(b).bytes; });
-  for (const ValueId id : held) {
-    if (spare >= 0) break;
-    if (is_root(value(id)) || value(id).held.is_copy() || !in_vain(id)) continue;
-    spare += value(id).bytes;
-    value(id).keep = false;
-    let_go(id);
-  }
-  if (spare < 0) let_go_roots();
-  slack_bytes_ = std::max<int64_t>(spare, 0);
-  held_since_balance_ = 0;
-}
-
-// What a rebuild of `id` would begin from, as far as it is near.
-std::vector<ValueId> Tape::nearest_sources(ValueId id) {
-  ++pricings_;
-  std::vector<ValueId> sources, work{id};
-  int looked = 0;
-  while (!work.empty() && looked++ < kMostAncestors) {
-    Op& producer = op(value(work.back()).producer);
-    work.pop_back();
-    if (std::exchange(producer.priced, pricings_) == pricings_) continue;
-    for (const TensorArg& arg : producer.args) {
-      Value& v = value(arg.value);
-      if (arg.shape_only || std::exchange(v.priced, pricings_) == pricings_) continue;
-      (Alive::is_source(v) ? sources : work).push_back(arg.value);
-    }
-  }
-  return sources;
-}
-
-void Tape::hold_if_no_larger(ValueId id, const c10::Storage& storage) {
-  if (budgeted_step || !tags_weights_ || value(id).held || value(id).handles > 0 || !keeps_any_) return;
-  const std::vector<ValueId> sources = nearest_sources(id);
-  int64_t spent = 0, gained = value(id).bytes;
-  std::vector<ValueId> kept, instead;
-  for (const ValueId source : sources) {
-    const Value& v = value(source);
-    if (is_root(v) || v.external || v.handles > 0 || v.alive > 0) continue;
-    kept.push_back(source);
-    spent += v.bytes;
-    for (const ValueId other : held_instead_[source]) {
-      if (!value(other).held || value(other).handles == 0) continue;
-      instead.push_back(other);
-      gained += value(other).bytes;
-    }
-  }
-  if (kept.empty()) return;
-  if (spent >= gained) {
-    hold(id, storage);
-    if (sources.size() == 1) held_instead_[kept.front()].push_back(id);
-    for (const ValueId source : kept) let_go(source);
-  } else {
-    for (const ValueId other : instead) let_go(other);
-  }
-}
-
-void Tape::secure_dependents(ValueId root) {
-  if (value(root).alive == 0 && !budgeted_step) return;
-  std::vector<char> depends(values_.size());
-  depends[static_cast<size_t>(root)] = 1;
-  for (const auto& candidate : ops_) {
+  for (OpId id = tape.next_op() - 1; id >= 0; --id) {
+    Op* const candidate = tape.find_op(id);
     if (!candidate) continue;
-    if (!reads_any(*candidate, depends)) continue;
-    // What is held already can no longer be rebuilt, so nothing may let go of it.
-    for_each_output(*candidate, [&](ValueId v) {
-      if (Alive::is_source(value(v))) {
-        make_root(v);
-      } else {
-        depends[static_cast<size_t>(v)] = 1;
-      }
-    });
+    bool survives = candidate->alive > 0;
+    for_each_output(*candidate, [&](ValueId v) { survives |= static_cast<bool>(settle(v)); });
+    if (!survives) {
+      tape.drop_op(id);
+      continue;
+    }
+    for (const TensorArg& arg : candidate->args) wanted[static_cast<size_t>(arg.value)] |= !arg.shape_only;
   }
-  const std::vector<Handle*> handles = handles_;
-  for (Handle* const handle : handles) {
-    const ValueId v = handle->value();
-    if (!depends[static_cast<size_t>(v)]) continue;
-    if (!value(v).held) hold_rebuilt(v);
-    make_root(v);
+  for (ValueId v = 0; v < tape.next_value(); ++v) {
+    if (tape.is_root(tape.value(v))) settle(v);
+  }
+  drop_lost_ops(tape);
+}
+
+void sweep_if_due(Tape& tape) {
+  Sweeping& s = tape.sweeping;
+  if (tape.closed()) return;
+  // A backward lets go of values one by one: a sweep for each would take the square of the tape's length.
+  const bool due = thread_phase() == Phase::backward ? s.dirty && ++s.since_dirty * 16 > s.surviving_ops : s.dirty;
+  if (due || s.since_collect > std::max(kCollectAtLeast, s.surviving_ops)) collect(tape);
+}
+
+bool let_go_idle(Tape& tape) {
+  tape.sweeping.idle_looked_for = tape.next_op();
+  const int64_t before = tape.kept_bytes();
+  collect(tape);
+  bool freed = tape.kept_bytes() < before;
+  for (ValueId v = 0; v < tape.next_value(); ++v) {
+    if (!is_idle(tape.value(v)) || tape.is_root(tape.value(v))) continue;
+    tape.let_go(v);
+    freed = true;
+  }
+  return let_go_unpaying_roots(tape) || freed;
+}
+
+// A sweep for every operator would take the square of the tape's length.
+bool may_have_idle(const Tape& tape) {
+  return static_cast<size_t>(tape.next_op() - tape.sweeping.idle_looked_for) > tape.sweeping.surviving_ops / 16;
+}
+
+bool let_go_roots(Tape& tape) {
+  bool freed = false;
+  for (ValueId v = 0; v < tape.next_value(); ++v) {
+    const Value& root = tape.value(v);
+    if (!tape.is_root(root) || !root.held || root.alive > 0 || root.uses > 0 || root.held.is_shared()) continue;
+    tape.let_go(v);
+    freed = true;
+  }
+  if (freed) drop_lost_ops(tape);
+  return freed;
+}
+
+void close(Tape& tape) {
+  begin_event(tape);
+  look_at_saved(tape);
+  tape.measure();
+  tape.close();
+  // Under a budget a later step may let go of what this one keeps.
+  for (OpId id = 0; id < tape.next_op(); ++id) {
+    if (tape.find_op(id) && tape.op(id).alive == 0 && tape.op(id).reach == 0) tape.drop_op(id);
+  }
+  for (ValueId v = 0; v < tape.next_value(); ++v) {
+    if (tape.value(v).alive == 0) tape.let_go(v);
   }
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # layers.sh ROOT: fails where a part that knows no LibTorch includes LibTorch or the runtime, or where a folder of the planner
-# or of the runtime includes one that comes after it.
+# or of the runtime includes one that comes after it. Nor may a class befriend one of another folder, or have members defined
+# in one.
 set -euo pipefail
 cd "$1"
 
@@ -36,3 +37,21 @@ in_order '' libtorch memory testing store tape replay session
 if grep -rnE --include='*.h' --include='*.cpp' '^\s*#\s*include\s*"([^"]*/)?plan/[^/"]*"' src; then
   exit 1
 fi
+
+# A friend is defined in the folder of the class that calls it one.
+while IFS=: read -r file _ line; do
+  friend=$(sed -E 's/^\s*friend\s+(class|struct)\s+//; s/[;[:space:]].*//' <<<"$line")
+  if ! grep -rqE "^\s*(class|struct) ${friend##*::}\b[^;]*\{" "$(dirname "$file")"; then
+    echo "$file: $friend is a friend from another folder"
+    exit 1
+  fi
+done < <(grep -rnE --include='*.h' --include='*.cpp' '^\s*friend\s+(class|struct)\b' src || true)
+
+# Members of the tape's classes are defined where they are declared.
+members='(Tape|SharedTape|Handle|Timeline|BudgetedStep)::'
+for room in src/*/; do
+  [[ $room == src/tape/ ]] && continue
+  if grep -rnE --include='*.h' --include='*.cpp' "^[A-Za-z].*\b$members~?[A-Za-z_]+\(|^$members" "$room"; then
+    exit 1
+  fi
+done

@@ -1,0 +1,171 @@
+#include "tape/arguments.h"
+
+#include <algorithm>
+
+#include "memory/allocator.h"
+#include "tape/budgeted_step.h"
+#include "tape/fate.h"
+#include "tape/stack.h"
+#include "tape/writes.h"
+
+namespace retrace {
+namespace {
+
+// A root this small is copied before an operator overwrites it; a larger one is not, and what depends on it is kept.
+constexpr int64_t kSmallRootBytes = 64 * 1024;
+
+bool covers_storage(const at::Tensor& t) {
+  return t.nbytes() == t.storage().nbytes() && t.is_non_overlapping_and_dense();
+}
+
+// Nothing saved needs the old content yet: then a copy must not break the budget.
+bool may_copy(Tape& tape, const Value& before) {
+  if (!tape.budgeted_step || before.alive > 0 || before.reach > 0) return true;
+  const int64_t wanted_bytes = memory::live_bytes() + before.bytes;
+  if (wanted_bytes <= tape.budgeted_step->budget_bytes()) return true;
+  try {
+    const Strict strict(tape.pressure);
+    tape.budgeted_step->make_space(wanted_bytes);
+  } catch (const OverBudget&) {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Arguments::~Arguments() {
+  if (needed_.empty()) return;
+  const SharedTape::Entry entry(*scope_.tape);
+  Tape& tape = *entry;
+  for (const Needed& needed : needed_) {
+    change_need<Alive>(tape, needed.value, -1);
+    if (needed.held) tape.hold(needed.value, needed.held);  // the operator threw
+  }
+}
+
+void Arguments::read(Tape& tape, const std::vector<c10::IValue>& stack) {
+  const size_t count = traits_.writes.size();
+  const c10::IValue* const arguments = stack.data() + (stack.size() - count);
+  silent_writes_ = traits_.silent_when < 0 || arguments[traits_.silent_when].toBool();
+  for (size_t i = 0; i < count; ++i) read_argument(tape, arguments[i], i);
+  if (may_write_anything(tape)) suspect_all();
+  for (const size_t i : written_) prepare_write(tape, op_.args[i], seen_[i]);
+}
+
+bool Arguments::is_written(ValueId value) const {
+  return std::any_of(written_.begin(), written_.end(), [&](size_t i) { return op_.args[i].value == value; });
+}
+
+// A collective writes what it is given, and may go on with it after it has returned. What else is not LibTorch's own, cannot
+// be run again and does not say what it writes, may have written anything.
+bool Arguments::may_write_anything(const Tape& tape) const {
+  return tape.marking.may_forget && (traits_.collective || (!repeatable_ && traits_.silent_about_writes));
+}
+
+void Arguments::suspect_all() {
+  repeatable_ = false;
+  written_.clear();
+  for (size_t i = 0; i < op_.args.size(); ++i) written_.push_back(i);
+}
+
+bool Arguments::writes(size_t slot) const {
+  if (traits_.writes[slot]) return true;
+  if (slot < 64 && (traits_.found_writing.load(std::memory_order_relaxed) >> slot & 1) != 0) return true;
+  const auto& silent = traits_.silent_writes;
+  return silent_writes_ && std::find(silent.begin(), silent.end(), static_cast<int>(slot)) != silent.end();
+}
+
+void Arguments::read_argument(Tape& tape, const c10::IValue& v, size_t slot) {
+  op_.stack.emplace_back();
+  if (v.isTensor()) return read_tensor(tape, v.toTensor(), slot, kNone);
+  if (is_list_of_tensors(v)) {
+    const auto size = static_cast<int32_t>(v.toListRef().size());
+    op_.lists.push_back({static_cast<int32_t>(slot), size, v.isOptionalTensorList()});
+  } else if (is_plain(v)) {
+    // A list somebody else holds could change after we looked.
+    op_.stack.back() = v.isList() && v.use_count() > 1 ? v.deepcopy() : v;
+    return;
+  } else {
+    repeatable_ = false;
+    if (!traits_.collective && !traits_.silent_about_writes) return;
+  }
+  visit_tensors(v, [&](const at::Tensor& t, int32_t element) { read_tensor(tape, t, slot, element); });
+}
+
+void Arguments::read_tensor(Tape& tape, const at::Tensor& tensor, size_t slot, int32_t element) {
+  // A number in the code is part of the operator, like an int.
+  if (!tensor.defined() || (element == kNone && tensor.unsafeGetTensorImpl()->is_wrapped_number())) {
+    if (element == kNone) op_.stack.back() = tensor;
+    return;
+  }
+  if (!understood(tensor)) {
+    repeatable_ = false;
+    return;
+  }
+  const bool written = writes(slot);
+  TensorArg arg;
+  arg.shape_only = traits_.shape_only && slot == 0;
+  const bool replaces = written && traits_.overwrites && covers_storage(tensor);
+  const bool looks = !arg.shape_only && !traits_.view && !replaces;
+  arg.value = looks ? look_at(tape, tensor) : tape.value_of(tensor);
+  arg.slot = static_cast<int32_t>(slot);
+  arg.element = element;
+  arg.geometry = Geometry::of(tensor);
+  tape.used(arg.value);
+  if (written) written_.push_back(op_.args.size());
+  const Value& v = tape.value(arg.value);
+  if (looks && (v.fleeting || fate_of(tape, arg.value) == Fate::unheld_root)) repeatable_ = false;
+  if (v.unwritten && !arg.shape_only && !(written && traits_.overwrites)) {
+    tape.make_root(arg.value);  // somebody wrote it with a pointer
+    tape.value(arg.value).unwritten = false;
+  }
+  op_.args.push_back(std::move(arg));
+  seen_.push_back(tensor);
+}
+
+// It only writes over something, and nothing that was saved is to be rebuilt from what was there: an optimizer's update, say.
+// The new content is where the program has it anyway, so a copy of the old one to rebuild it from would be memory for
+// nothing.
+bool Arguments::is_update(const Value& before) const {
+  return traits_.only_writes && before.alive == 0 && before.reach == 0;
+}
+
+// The content that is about to be overwritten must stay available to whoever is rebuilt from it, this op included.
+void Arguments::prepare_write(Tape& tape, const TensorArg& arg, const at::Tensor& seen) {
+  const Value& v = tape.value(arg.value);
+  if (!(replayable() || v.consumed) || v.held.is_copy()) return;
+  if (!tape.is_root(v)) return need_recipe(tape, arg.value);
+  if (is_update(v) || !may_copy(tape, v)) {
+    repeatable_ = false;
+  } else if (v.bytes <= kSmallRootBytes) {
+    const memory::OwnerScope owner(memory::Owner::kept);
+    copies_.emplace_back(arg.value, memory::copy_of(seen.storage()));
+  } else {
+    repeatable_ = false;
+    secure_dependents(tape, arg.value);
+  }
+}
+
+// From now on it can only be rebuilt. An allocation while the operator runs must not make the tape think otherwise.
+void Arguments::need_recipe(Tape& tape, ValueId id) {
+  const c10::Storage held = tape.value(id).held.storage();
+  tape.let_go(id);
+  change_need<Alive>(tape, id, 1);
+  needed_.push_back({id, held});
+}
+
+void Arguments::operator_ran(Tape& tape) {
+  for (Needed& needed : needed_) needed.held = c10::Storage();
+  if (!traits_.silent_about_writes || !tape.marking.may_forget) return;
+  for (size_t i = 0; i < op_.args.size(); ++i) {
+    const TensorArg& arg = op_.args[i];
+    if (arg.shape_only || std::find(written_.begin(), written_.end(), i) != written_.end()) continue;
+    if (is_as_marked(tape.value(arg.value), seen_[i].storage())) continue;
+    repeatable_ = false;
+    written_.push_back(i);
+    if (arg.slot < 64) traits_.found_writing.fetch_or(uint64_t{1} << arg.slot, std::memory_order_relaxed);
+  }
+}
+
+}  // namespace retrace

@@ -1,0 +1,36 @@
+// Which value to let go of when memory runs short: the one with the least seconds to rebuild per byte freed and per time
+// since it was last used. A heuristic (after Dynamic Tensor Rematerialization); a plan replaces it from the second step on.
+#pragma once
+
+#include <optional>
+
+#include "tape/op.h"
+
+namespace retrace {
+
+class Tape;
+
+// Of what a tape holds or has rebuilt.
+class Eviction {
+ public:
+  explicit Eviction(Tape& tape) : tape_(tape) {}
+
+  struct Candidate {
+    ValueId value = kNone;  // none: nothing can go
+    double score = 0;       // seconds per byte and time since it was last used
+  };
+  Candidate cheapest();
+  int64_t evict(ValueId value);  // if it can go; returns the bytes freed
+
+ private:
+  bool is_at_hand(ValueId id);
+  double replay_seconds(const Op& op, ValueId wanted);
+  std::optional<double> seconds_to_rebuild(ValueId id);
+  int64_t evictable_bytes(ValueId id) const;
+  Candidate any_evictable();
+  void hold_roots_of(ValueId id);
+
+  Tape& tape_;
+};
+
+}  // namespace retrace

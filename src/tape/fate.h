@@ -1,0 +1,38 @@
+// What is to become of a value's content. Said here, and nowhere else: whoever keeps, forgets or rebuilds asks.
+//
+// Three have a say. The program: what has no recipe can only be held. The policy or the plan: its wish is noted with the value
+// when that is made (note_wish). Memory: eviction and balance() take the wish back (`keep = false`) with what they let go of.
+//
+//   fate                 read by an op       saved by autograd     rebuilt in backward
+//   root                 held                held                  -
+//   unheld_root          op is no recipe     held                  -
+//   keep                 held                held                  -
+//   keep_if_saved        -                   held                  stays while pending
+//   rebuild              -                   forgotten             stays while pending
+//   rebuild_each_time    -                   forgotten             freed once it has been read
+//
+// "Held" is by the tape, in the value's kind; for a root that autograd saves, by the handle, in the tensor itself. What is
+// forgotten may still be held instead of something larger (hold_if_no_larger), or as a cut vertex (cuts.h).
+#pragma once
+
+#include "tape/tape.h"
+
+namespace retrace {
+
+class PolicyRules;
+
+enum class Fate { root, unheld_root, keep, keep_if_saved, rebuild, rebuild_each_time };
+
+Fate fate_of(const Tape& tape, ValueId value);
+
+inline bool is_root(Fate fate) { return fate == Fate::root || fate == Fate::unheld_root; }
+inline bool is_held_when_read(Fate fate) { return is_root(fate) || fate == Fate::keep; }
+inline bool is_held_when_saved(Fate fate) { return is_held_when_read(fate) || fate == Fate::keep_if_saved; }
+
+// An operator made `value`: what the plan wants with it, or without a budget the policy, which said `policy_keeps`.
+void note_wish(Tape& tape, ValueId value, bool policy_keeps);
+
+// Whether a scope forgets anything at all. A budget governs what is inside its step, keep_all() too.
+bool may_drop(const PolicyRules& rules, const BudgetedStep* budgeted_step);
+
+}  // namespace retrace

@@ -1,0 +1,88 @@
+// One recorded operator: enough to run it again.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tape/counters.h"
+#include "tape/geometry.h"
+#include "tape/operators.h"
+
+namespace retrace {
+
+using ValueId = int32_t;
+using OpId = int32_t;
+using StorageId = int32_t;
+inline constexpr int32_t kNone = -1;
+
+// Who needs it, by plan/simulate/demand.h; of values and of ops.
+struct DemandCounts {
+  int32_t alive = 0;
+  int32_t pending = 0;
+  int32_t reach = 0;  // counted only under a budget
+};
+
+// An operator's tensor argument: which content it saw, and through which view.
+struct TensorArg {
+  ValueId value = kNone;
+  ValueId becomes = kNone;  // the value it is after the operator wrote it in place
+  int32_t slot = 0;         // position on the operator's stack
+  int32_t element = kNone;  // position in a tensor list, or none
+  bool shape_only = false;  // the operator does not look at the content
+  Geometry geometry;
+};
+
+struct ListArg {
+  int32_t slot = 0;
+  int32_t size = 0;
+  bool optionals = false;
+};
+
+struct FreshOutput {
+  int32_t position = 0;  // among the tensors the operator returned, lists flattened
+  ValueId value = kNone;
+};
+
+struct Op : DemandCounts {
+  explicit Op(const c10::OperatorHandle& h, const OpTraits& t) : handle(h), traits(&t) {}
+
+  c10::OperatorHandle handle;
+  const OpTraits* traits;
+  c10::DispatchKeySet keys;        // what the dispatcher was to go on with
+  int32_t settings = kNone;        // the tape's, as it found them
+  std::vector<c10::IValue> stack;  // arguments, tensors blanked
+  std::vector<TensorArg> args;
+  std::vector<ListArg> lists;
+  std::vector<FreshOutput> fresh;
+  at::Generator generator;  // in the state it was drawn from; undefined if it was not
+  float seconds = 0;
+  float shortcut_seconds = 0;  // of making its first result from the others; 0: it cannot be
+  int32_t timeline_id = kNone;
+  StepCounters counters;
+
+  uint32_t visited = 0;  // the last replay that planned it
+  uint32_t priced = 0;   // the last time somebody asked what rebuilding would take
+
+  std::string name() const { return traits->name.name; }
+};
+
+// Every value an op makes, in place or fresh.
+template <class F>
+void for_each_output(const Op& op, F f) {
+  for (const FreshOutput& output : op.fresh) f(output.value);
+  for (const TensorArg& arg : op.args) {
+    if (arg.becomes != kNone) f(arg.becomes);
+  }
+}
+
+// Whether it reads one of these, marked by id.
+inline bool reads_any(const Op& op, const std::vector<char>& values) {
+  return std::any_of(op.args.begin(), op.args.end(), [&](const TensorArg& arg) {
+    return !arg.shape_only && values[static_cast<size_t>(arg.value)] != 0;
+  });
+}
+
+}  // namespace retrace

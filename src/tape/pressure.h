@@ -1,0 +1,36 @@
+// What an allocation asks of its thread's tape, without its lock.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+
+namespace retrace {
+
+struct Pressure {
+  std::atomic<bool> strict = false;            // see Strict
+  std::atomic<int64_t> held_since_balance{0};  // bytes; at most so much worse than it was when balance() last looked
+  std::atomic<int64_t> slack_bytes{0};         // forgotten less held in vain, then
+
+  bool may_be_out_of_balance() const { return held_since_balance > slack_bytes; }  // balance() might find something
+};
+
+// While one lives, a shortage in which nothing can be let go of throws OverBudget instead of breaking a budget.
+class Strict {
+ public:
+  explicit Strict(Pressure& pressure) : pressure_(pressure), before_(pressure.strict.exchange(true)) {}
+  ~Strict() { pressure_.strict = before_; }
+  Strict(const Strict&) = delete;
+  Strict& operator=(const Strict&) = delete;
+
+ private:
+  Pressure& pressure_;
+  const bool before_;
+};
+
+// Thrown through an operator's kernel by an allocation, and caught by replay, which then tries again with less at hand.
+struct OverBudget : std::exception {
+  const char* what() const noexcept override { return "over budget"; }
+};
+
+}  // namespace retrace

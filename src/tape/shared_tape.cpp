@@ -1,0 +1,63 @@
+#include "tape/shared_tape.h"
+
+#include <retrace/errors.h>
+
+namespace retrace {
+namespace {
+
+// A thread that rebuilds values of one tape may lock others to let go of theirs; the last one it locked it unlocks first.
+thread_local const SharedTape::Lock* latest_lock = nullptr;
+
+[[noreturn]] void refuse_second_lock() {
+  throw InternalError(
+      "[retrace] a thread that works on its tape began to do so once more, which would wait forever, so it was "
+      "stopped: an "
+      "operator that is being rebuilt must not run a backward over the graph it belongs to. If yours does not, please "
+      "report "
+      "this.");
+}
+
+}  // namespace
+
+// Taken several times per operator: a few instructions count.
+SharedTape::Lock::Lock(SharedTape& tape) : locked_(&tape) {
+  const Lock*& latest = latest_lock;
+  if (latest && is_held(tape)) refuse_second_lock();
+  tape.mutex_.lock();
+  before_ = std::exchange(latest, this);
+}
+
+SharedTape::Lock::Lock(SharedTape& tape, std::try_to_lock_t) {
+  if (is_held(tape) || !tape.mutex_.try_lock()) return;
+  locked_ = &tape;
+  before_ = std::exchange(latest_lock, this);
+}
+
+SharedTape::Lock::~Lock() {
+  if (!locked_) return;
+  latest_lock = before_;
+  if (locked_->tape_.has_trash()) {
+    const std::vector<c10::Storage> trash = locked_->tape_.take_trash();
+    locked_->mutex_.unlock();
+  } else {
+    locked_->mutex_.unlock();
+  }
+}
+
+bool SharedTape::Lock::is_any_held() { return latest_lock != nullptr; }
+
+bool SharedTape::Lock::is_held(const SharedTape& tape) {
+  const Lock* lock = latest_lock;
+  while (lock && lock->locked_ != &tape) lock = lock->before_;
+  return lock != nullptr;
+}
+
+SharedTape::Entry::Entry(SharedTape& tape, bool may_wait) {
+  if (!Lock::is_held(tape)) {
+    may_wait ? lock_.emplace(tape) : lock_.emplace(tape, std::try_to_lock);
+    if (!lock_->has_it()) return;
+  }
+  tape_ = &tape.tape_;
+}
+
+}  // namespace retrace

@@ -1,0 +1,58 @@
+// A tape that several threads use, and the lock without which nobody gets at it: whoever has a Tape& holds its lock.
+#pragma once
+
+#include <mutex>
+#include <optional>
+
+#include "tape/tape.h"
+
+namespace retrace {
+
+class SharedTape {
+ public:
+  SharedTape(bool tags_weights, Tape::Rebuild rebuild) : tape_(tags_weights, rebuild) {}
+
+  const Pressure& pressure() const { return tape_.pressure; }  // atomic: needs no lock
+
+  // What was let go of meanwhile is destroyed after unlocking, since it may run foreign deleters.
+  class Lock {
+   public:
+    explicit Lock(SharedTape& tape);  // throws InternalError if this thread has it already
+    Lock(SharedTape& tape, std::try_to_lock_t);
+    ~Lock();
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+    bool has_it() const { return locked_ != nullptr; }
+    Tape& operator*() const { return locked_->tape_; }
+    Tape* operator->() const { return &locked_->tape_; }
+
+    static bool is_any_held();  // by this thread
+    static bool is_held(const SharedTape& tape);
+
+   private:
+    SharedTape* locked_ = nullptr;
+    const Lock* before_ = nullptr;  // this thread's previous one
+  };
+
+  // For those whom LibTorch calls in the middle of our own work, a governor by an allocation or a handle that dies: this thread
+  // may hold the lock already, and then goes on with that.
+  class Entry {
+   public:
+    explicit Entry(SharedTape& tape, bool may_wait = true);  // without waiting, has_it() may be false
+
+    bool has_it() const { return tape_ != nullptr; }
+    Tape& operator*() const { return *tape_; }
+    Tape* operator->() const { return tape_; }
+
+   private:
+    std::optional<Lock> lock_;
+    Tape* tape_ = nullptr;
+  };
+
+ private:
+  std::mutex mutex_;
+  Tape tape_;
+};
+
+}  // namespace retrace

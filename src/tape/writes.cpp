@@ -1,0 +1,85 @@
+#include "tape/writes.h"
+
+#include "tape/fate.h"
+#include "tape/handle.h"
+#include "tape/timeline.h"
+
+namespace retrace {
+namespace {
+
+void follow(Tape& tape, Handle& handle, const Tape::Written& written) {
+  tape.remove_handle(handle);
+  handle.follow(written.after);
+  tape.add_handle(handle);
+  if (tape.timeline && handle.timeline_id() >= 0) {
+    tape.timeline->dropped(tape, handle.timeline_id());
+    handle.set_timeline_id(tape.timeline->saved(tape, written.after));
+  }
+  if (!is_held_when_saved(fate_of(tape, written.after))) return;
+  if (const c10::Storage living = tape.living_storage(written.after)) tape.hold(written.after, living);
+}
+
+// Of one that keeps the tensor itself, nothing changes but what the planner should think of.
+void keeper_follows(Tape& tape, Handle& keeper, const Tape::Written& written) {
+  keeper.hold_as(tape, written.after);
+  tape.timeline->dropped(tape, keeper.timeline_id());
+  keeper.set_timeline_id(tape.timeline->saved(tape, written.after));
+  if (tape.budgeted_step) tape.timeline->became_root(written.after);
+}
+
+void hold_rebuilt(Tape& tape, ValueId id) {
+  c10::Storage storage = tape.rebuild(tape, id);
+  tape.is_original(id, storage) ? tape.hold(id, storage) : tape.hold_copy(id, std::move(storage));
+}
+
+}  // namespace
+
+void begin_event(Tape& tape) {
+  tape.begin_event();
+  for (const Tape::Written& written : std::exchange(tape.unsettled, {})) {
+    tape.storage(tape.value(written.after).storage).expect_current();
+    handles_follow(tape, written);
+  }
+  sweep_if_due(tape);
+}
+
+void handles_follow(Tape& tape, const Tape::Written& written) {
+  if (tape.value(written.before).handles > 0) {
+    const std::vector<Handle*> handles = tape.handles.all();
+    for (Handle* const handle : handles) {
+      if (handle->value() == written.before && handle->is_unchanged()) follow(tape, *handle, written);
+    }
+  }
+  if (!tape.timeline || tape.value(written.before).holders == 0) return;
+  for (Handle* const keeper : tape.handles.keepers()) {
+    if (keeper->holds() != written.before || keeper->timeline_id() < 0 || !keeper->is_unchanged()) continue;
+    keeper_follows(tape, *keeper, written);
+  }
+}
+
+void secure_dependents(Tape& tape, ValueId root) {
+  if (tape.value(root).alive == 0 && !tape.budgeted_step) return;
+  std::vector<char> depends(static_cast<size_t>(tape.next_value()));
+  depends[static_cast<size_t>(root)] = 1;
+  for (OpId id = 0; id < tape.next_op(); ++id) {
+    const Op* const op = tape.find_op(id);
+    if (!op || !reads_any(*op, depends)) continue;
+    // What is held already can no longer be rebuilt, so nothing may let go of it.
+    for_each_output(*op, [&](ValueId v) {
+      if (Alive::is_source(tape.value(v))) {
+        tape.make_root(v);
+      } else {
+        depends[static_cast<size_t>(v)] = 1;
+      }
+    });
+  }
+  const std::vector<Handle*> handles = tape.handles.all();
+  for (Handle* const handle : handles) {
+    const ValueId v = handle->value();
+    if (!depends[static_cast<size_t>(v)]) continue;
+    if (!tape.value(v).held) hold_rebuilt(tape, v);
+    tape.make_root(v);
+  }
+}
+
+}  // namespace retrace
