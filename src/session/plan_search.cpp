@@ -87,7 +87,7 @@ template <class Solve>
 std::optional<FoundPlan> with_roots_that_pay(const plan::Graph& graph, Solve solve) {
   for (auto roots : {&plan::idle_roots, &plan::unsaved_roots}) {
     std::vector<char> unheld = roots(graph);
-    if (auto plan = solve(plan::without(graph, unheld))) return FoundPlan{std::move(*plan), std::move(unheld)};
+    if (auto plan = solve(plan::without(graph, unheld), unheld)) return FoundPlan{std::move(*plan), std::move(unheld)};
   }
   return std::nullopt;
 }
@@ -95,17 +95,20 @@ std::optional<FoundPlan> with_roots_that_pay(const plan::Graph& graph, Solve sol
 }  // namespace
 
 std::optional<FoundPlan> find_plan(const plan::Graph& graph, int64_t budget_bytes) {
-  return with_roots_that_pay(graph, [&](const plan::Graph& g) { return plan::solve(g, budget_bytes).plan; });
+  return with_roots_that_pay(graph, [&](const plan::Graph& g, auto&) { return plan::solve(g, budget_bytes).plan; });
 }
 
 std::optional<FoundPlan> find_quick_plan(const plan::Graph& graph, int64_t budget_bytes, double seconds) {
-  return with_roots_that_pay(
-      graph, [&](const plan::Graph& g) { return plan::quick_solve(g, budget_bytes, plan::events_in(seconds / 2)); });
+  return with_roots_that_pay(graph, [&](const plan::Graph& g, auto&) {
+    return plan::quick_solve(g, budget_bytes, plan::events_in(seconds / 2));
+  });
 }
 
-PlanSearch::PlanSearch(std::shared_ptr<const plan::Graph> graph, int64_t budget_bytes, double most_seconds)
+PlanSearch::PlanSearch(std::shared_ptr<const plan::Graph> graph, const Planned* known, int64_t budget_bytes,
+                       double most_seconds)
     : process_(::getpid()) {
   work_->graph = std::move(graph);
+  if (known) work_->known = *known;
   work_->budget_bytes = budget_bytes;
   work_->most_seconds = most_seconds;
   all_searches().add(*this);
@@ -133,7 +136,9 @@ void PlanSearch::run(Work& work) {
     plan::SolveOptions options;
     options.stop = work.stop.get_token();
     options.most_effort = plan::events_in(work.most_seconds);
-    work.result.found = with_roots_that_pay(*work.graph, [&](const plan::Graph& graph) {
+    work.result.found = with_roots_that_pay(*work.graph, [&](const plan::Graph& graph, const auto& unheld) {
+      const bool comparable = work.known.plan && *work.known.unheld_roots == unheld;
+      options.known = comparable ? work.known.plan->choices : plan::Choices();
       plan::Answer answer = plan::solve(graph, work.budget_bytes, options);
       work.result.complete = !answer.stopped && answer.effort < options.most_effort;
       return std::move(answer.plan);

@@ -25,8 +25,8 @@ class PlanSearch {
     bool complete = false;  // not stopped because its time was up
   };
 
-  // Takes at most about so many seconds of work.
-  PlanSearch(std::shared_ptr<const plan::Graph> graph, int64_t budget_bytes, double most_seconds);
+  // Takes at most about so many seconds of work. `known` is the plan to beat, or null.
+  PlanSearch(std::shared_ptr<const plan::Graph> graph, const Planned* known, int64_t budget_bytes, double most_seconds);
   ~PlanSearch();
   PlanSearch(const PlanSearch&) = delete;
   PlanSearch& operator=(const PlanSearch&) = delete;
@@ -37,6 +37,7 @@ class PlanSearch {
  private:
   struct Work {
     std::shared_ptr<const plan::Graph> graph;
+    Planned known;
     int64_t budget_bytes = 0;
     double most_seconds = 0;
     Result result;

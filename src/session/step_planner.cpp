@@ -8,6 +8,7 @@
 #include <retrace/errors.h>
 
 #include "memory/allocator.h"
+#include "plan/solve/bearable.h"
 
 namespace retrace {
 namespace {
@@ -20,8 +21,16 @@ constexpr size_t kMostProfileBytes = size_t{64} << 20;
 constexpr double kQuickShare = 0.02;  // of the step
 constexpr double kQuickSeconds = 0.005;
 
+constexpr double kBearableShare = 0.5;  // of a step, once: to find the budget of a best effort
+
 constexpr double kLeastSearchSeconds = 0.05;  // of which nobody will notice anything
 constexpr double kWorthSearching = 0.005;     // of the step: what is rebuilt, or more could be saved than that
+
+// The smallest budget at a price that a user would pay: a little above it, steps may be many times as fast.
+int64_t bearable_bytes(const plan::Graph& graph) {
+  const auto bearable = plan::bearable(graph, plan::events_in(kBearableShare * graph.seconds));
+  return bearable ? bearable->budget_bytes : plan::smallest(graph).peak_bytes;
+}
 
 size_t ops_before_backward(const plan::Graph& graph) {
   size_t ops = 0;
@@ -132,7 +141,7 @@ void StepPlanner::start_search(StepProfile& profile) {
   search_.profile = profile.id;
   search_.start = start_;
   search_.running =
-      std::make_unique<PlanSearch>(profile.graph, budget - (start_.bytes - profile.start.bytes),
+      std::make_unique<PlanSearch>(profile.graph, profile.planned(), budget - (start_.bytes - profile.start.bytes),
                                    std::max(replay_seconds * static_cast<double>(profile.seen), kLeastSearchSeconds));
 }
 
@@ -228,7 +237,7 @@ plan::Graph StepPlanner::end_step(const BudgetedStep& step, const Timeline& time
   followed_ = step.plan() && step.evictions() == 0;
   why_not_ = followed_ ? "" : why_no_plan(step, timeline);
   if (step.most_wanted_bytes() > 0 && budget_.is_best_effort()) {
-    smallest_bytes_ = std::max(smallest_bytes_, plan::smallest(timeline.graph()).peak_bytes);
+    smallest_bytes_ = std::max(smallest_bytes_, bearable_bytes(timeline.graph()));
   } else if (step.most_wanted_bytes() > 0 && !step.refused() && !is_within_percent(step)) {
     refusal_.emplace(timeline.graph(), step, start_, steps_ == 1);
   }
