@@ -15,6 +15,10 @@ Fate fate_of(const Tape& tape, ValueId id) {
   return step->choice(id) == plan::Choice::rebuild_each_time() ? Fate::rebuild_each_time : Fate::rebuild;
 }
 
+Fate fate_when_saved(const Tape& tape, ValueId id, bool scope_may_drop) {
+  return scope_may_drop && !tape.value(id).unwritten ? fate_of(tape, id) : Fate::root;
+}
+
 void note_wish(Tape& tape, ValueId id, bool policy_keeps) {
   Value& v = tape.value(id);
   const BudgetedStep* const step = tape.budgeted_step.get();

@@ -6,7 +6,7 @@
 //   fate                 read by an op       saved by autograd     rebuilt in backward
 //   root                 held                held                  -
 //   unheld_root          op is no recipe     held                  -
-//   keep                 held                held                  -
+//   keep                 held                held                  stays while pending
 //   keep_if_saved        -                   held                  stays while pending
 //   rebuild              -                   forgotten             stays while pending
 //   rebuild_each_time    -                   forgotten             freed once it has been read
@@ -24,6 +24,9 @@ class PolicyRules;
 enum class Fate { root, unheld_root, keep, keep_if_saved, rebuild, rebuild_each_time };
 
 Fate fate_of(const Tape& tape, ValueId value);
+// The same when a scope saves it. One that may not drop holds everything; and what is not wholly written yet is held like a
+// root, since who knows what will be there.
+Fate fate_when_saved(const Tape& tape, ValueId value, bool scope_may_drop);
 
 inline bool is_root(Fate fate) { return fate == Fate::root || fate == Fate::unheld_root; }
 inline bool is_held_when_read(Fate fate) { return is_root(fate) || fate == Fate::keep; }

@@ -68,8 +68,7 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
   }
   const ValueId id = look_at(tape, tensor);
   const Value& v = tape.value(id);
-  // What is not wholly written yet cannot be made again either.
-  const Fate fate = scope.may_drop && !v.unwritten ? fate_of(tape, id) : Fate::root;
+  const Fate fate = fate_when_saved(tape, id, scope.may_drop);
   if (is_root(fate)) {
     tape_ = scope.tape;
     return keep_tensor(tensor, tape, id);

@@ -10,11 +10,9 @@ thread_local const SharedTape::Lock* latest_lock = nullptr;
 
 [[noreturn]] void refuse_second_lock() {
   throw InternalError(
-      "[retrace] a thread that works on its tape began to do so once more, which would wait forever, so it was "
-      "stopped: an "
-      "operator that is being rebuilt must not run a backward over the graph it belongs to. If yours does not, please "
-      "report "
-      "this.");
+      "[backward] a thread that works on a tape was about to lock it once more, which would wait forever, so it was "
+      "stopped. An operator that is being rebuilt must not run a backward over the graph it belongs to; if yours does "
+      "not, please report this.");
 }
 
 }  // namespace

@@ -44,6 +44,14 @@ TEST_F(Fates, ALaterContentOfAKeptStorageIsKeptToo) {
   EXPECT_EQ(fate_of(tape, later), Fate::keep);
 }
 
+TEST_F(Fates, WhatIsSavedStaysWhereAScopeMayNotDropOrPartOfItIsNotWritten) {
+  EXPECT_EQ(fate_when_saved(tape, made, /*scope_may_drop=*/true), Fate::rebuild);
+  EXPECT_EQ(fate_when_saved(tape, made, /*scope_may_drop=*/false), Fate::root);
+  tape.value(made).unwritten = true;
+  EXPECT_EQ(fate_when_saved(tape, made, /*scope_may_drop=*/true), Fate::root);
+  EXPECT_EQ(fate_of(tape, made), Fate::rebuild) << "a replay that passes through it need not hold it";
+}
+
 TEST_F(Fates, WhatLosesItsRecipeBecomesARoot) {
   tape.make_root(made);
   EXPECT_EQ(fate_of(tape, made), Fate::root);
