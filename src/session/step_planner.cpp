@@ -21,14 +21,17 @@ constexpr size_t kMostProfileBytes = size_t{64} << 20;
 constexpr double kQuickShare = 0.02;  // of the step
 constexpr double kQuickSeconds = 0.005;
 
-constexpr double kBearableShare = 0.5;  // of a step, once: to find the budget of a best effort
+// Once, to find the budget of a best effort.
+constexpr double kBearableShare = 0.5;  // of the step
+constexpr double kBearableSeconds = 0.02;
 
 constexpr double kLeastSearchSeconds = 0.05;  // of which nobody will notice anything
 constexpr double kWorthSearching = 0.005;     // of the step: what is rebuilt, or more could be saved than that
 
 // The smallest budget at a price that a user would pay: a little above it, steps may be many times as fast.
 int64_t bearable_bytes(const plan::Graph& graph) {
-  const auto bearable = plan::bearable(graph, plan::events_in(kBearableShare * graph.seconds));
+  const auto bearable =
+      plan::bearable(graph, plan::events_in(std::max(kBearableShare * graph.seconds, kBearableSeconds)));
   return bearable ? bearable->budget_bytes : plan::smallest(graph).peak_bytes;
 }
 

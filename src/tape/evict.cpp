@@ -1,6 +1,8 @@
 #include "tape/evict.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <utility>
 
 #include "tape/tape.h"
 
@@ -62,6 +64,12 @@ int64_t Eviction::evictable_bytes(ValueId id) const {
   return v.held.is_shared() ? 0 : v.bytes;
 }
 
+double Eviction::time_away(ValueId id) const {
+  const Value& v = tape_.value(id);
+  const OpId at = tape_.backward_at();
+  return static_cast<double>(at == kNone ? tape_.clock() - v.last_used : std::abs(at - v.recorded_at)) + 1;
+}
+
 Eviction::Candidate Eviction::cheapest() {
   Candidate best;
   const ValueId stride = std::max(1, tape_.next_value() / kMostCandidates);
@@ -71,9 +79,9 @@ Eviction::Candidate Eviction::cheapest() {
     if (bytes == 0) continue;
     const std::optional<double> seconds = seconds_to_rebuild(id);
     if (!seconds) continue;
-    const auto staleness = static_cast<double>(tape_.clock() - tape_.value(id).last_used + 1);
+    const double cost = *seconds + static_cast<double>(tape_.value(id).behind_seconds);
     // What no handle needs any more (a graph that died in forward) costs nothing to be without.
-    const double score = tape_.value(id).alive == 0 ? 0 : *seconds / (static_cast<double>(bytes) * staleness);
+    const double score = tape_.value(id).alive == 0 ? 0 : cost / (static_cast<double>(bytes) * time_away(id));
     if (best.value == kNone || score < best.score) best = {id, score};
   }
   return best.value == kNone && stride > 1 ? any_evictable() : best;
@@ -102,7 +110,31 @@ int64_t Eviction::evict(ValueId id) {
     if (tape_.closed()) hold_roots_of(id);
     tape_.let_go(id);
   }
+  note_gone(id);
   return bytes;
+}
+
+// Whoever lets go of what it is made from would make it more expensive too. Not taken back when it is rebuilt: by then
+// backward has come near to those, and wants them soon.
+void Eviction::note_gone(ValueId id) {
+  const float seconds =
+      tape_.op(tape_.value(id).producer).seconds + std::exchange(tape_.value(id).behind_seconds, 0.0f);
+  const uint32_t pricing = tape_.next_pricing();
+  int looked = 0;
+  std::vector<ValueId> work{id};
+  while (!work.empty() && looked++ < kMostAncestors) {
+    Op& producer = tape_.op(tape_.value(work.back()).producer);
+    work.pop_back();
+    if (std::exchange(producer.priced, pricing) == pricing) continue;
+    for (const TensorArg& arg : producer.args) {
+      if (arg.shape_only || tape_.is_root(tape_.value(arg.value))) continue;
+      if (is_at_hand(arg.value)) {
+        tape_.value(arg.value).behind_seconds += seconds;
+      } else {
+        work.push_back(arg.value);
+      }
+    }
+  }
 }
 
 // When the step ended, roots that nothing forgotten needed were let go of. The program still has them, or `id` could not go.

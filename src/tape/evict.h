@@ -1,5 +1,7 @@
-// Which value to let go of when memory runs short: the one with the least seconds to rebuild per byte freed and per time
-// since it was last used. A heuristic (after Dynamic Tensor Rematerialization); a plan replaces it from the second step on.
+// Which value to let go of when memory runs short: the one with the least seconds to rebuild per byte freed and per time it
+// is likely to be away. Rebuilding counts what else is gone and would be needed, and what is gone and needs it. In forward
+// the time is that since it was last used; in backward, which asks for the newest first, that until its turn comes. A
+// heuristic (after Dynamic Tensor Rematerialization): steps that come back follow a plan instead.
 #pragma once
 
 #include <optional>
@@ -17,7 +19,7 @@ class Eviction {
 
   struct Candidate {
     ValueId value = kNone;  // none: nothing can go
-    double score = 0;       // seconds per byte and time since it was last used
+    double score = 0;       // seconds per byte and time it would be away
   };
   Candidate cheapest();
   int64_t evict(ValueId value);  // if it can go; returns the bytes freed
@@ -27,6 +29,8 @@ class Eviction {
   double replay_seconds(const Op& op, ValueId wanted);
   std::optional<double> seconds_to_rebuild(ValueId id);
   int64_t evictable_bytes(ValueId id) const;
+  double time_away(ValueId id) const;
+  void note_gone(ValueId id);
   Candidate any_evictable();
   void hold_roots_of(ValueId id);
 

@@ -131,6 +131,7 @@ at::Tensor Handle::unpack_value() {
   const SharedTape::Lock lock(*tape_);
   Tape& tape = *lock;
   begin_event(tape);
+  tape.set_backward_at(tape.value(value_).recorded_at);
   const uint64_t round = current_round();
   if (tape.join_round(round)) remember_round(tape_);
   if (tape.timeline && timeline_id_ >= 0) tape.timeline->unpack_begins(tape, timeline_id_);

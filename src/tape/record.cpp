@@ -55,6 +55,7 @@ class Recording {
     const SharedTape::Lock lock(*scope_->tape);
     Tape& tape = *lock;
     begin_event(tape);
+    tape.set_backward_at(kNone);
     arguments_.read(tape, *stack_);
     if (tape.timeline) tape.timeline->op_begins(tape);
     if (!arguments_.replayable()) return;

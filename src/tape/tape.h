@@ -106,6 +106,9 @@ class Tape {
   void begin_event() { ++clock_; }
   int64_t clock() const { return clock_; }  // events
   void used(ValueId id) { value(id).last_used = clock_; }
+  // When what backward asked for last was recorded; none while the program goes forward.
+  OpId backward_at() const { return backward_at_; }
+  void set_backward_at(OpId op) { backward_at_ = op; }
   uint32_t next_replay() { return ++replays_; }    // marks the ops of one replay
   uint32_t next_pricing() { return ++pricings_; }  // marks what one sum has counted
 
@@ -157,6 +160,7 @@ class Tape {
   uint32_t replays_ = 0;
   uint32_t pricings_ = 0;
   int64_t clock_ = 0;
+  OpId backward_at_ = kNone;
   int64_t kept_bytes_ = 0;
 };
 

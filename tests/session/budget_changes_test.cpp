@@ -29,7 +29,7 @@ TEST(BudgetChanges, ShapesThatAlternateStayWithinItAndArePlannedOnce) {
   };
   const Work works[] = {work_on(0, 64), work_on(1, 160)};
   const int64_t bytes = std::max(works[0].between(0.3), works[1].between(0.3));
-  Session session(budget(bytes));
+  Session session(budget(bytes), {.planning = Planning::foreground});
   open = &session;
   for (int i = 0; i < 14; ++i) {
     SCOPED_TRACE("step " + std::to_string(i + 1));

@@ -87,7 +87,7 @@ TEST_P(EveryModel, GoesOnByEvictionWhereThereIsNoPlanAndPlansNoMore) {
     SCOPED_TRACE("budget of " + std::to_string(bytes));
     std::vector<StepSeen> steps;
     try {
-      steps = train(training, budget(bytes));
+      steps = train(training, budget(bytes), {.planning = Planning::foreground});
     } catch (const InfeasibleBudget&) {
       continue;
     }

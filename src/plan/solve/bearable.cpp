@@ -49,12 +49,22 @@ class PriceLadder {
   // Quick plans are not always faster in more memory, but whatever fits less fits more.
   Plan* fastest_within(size_t rung) {
     const auto [place, added] = plans_.try_emplace(rung);
-    if (added && !effort_.exhausted()) place->second = quick_solve(graph_, budget_bytes(rung), effort_);
+    if (added && !effort_.exhausted()) {
+      place->second = quick_solve(graph_, budget_bytes(rung), effort_);
+      if (!place->second && rung == 0) place->second = rebuild_each_time();
+    }
     Plan* fastest = nullptr;
     for (auto& [lower, plan] : plans_) {
       if (lower <= rung && plan && (fastest == nullptr || plan->seconds < fastest->seconds)) fastest = &*plan;
     }
     return fastest;
+  }
+
+  // What the smallest budget stands for.
+  std::optional<Plan> rebuild_each_time() const {
+    Choices choices(graph_.values.size(), Choice::rebuild_each_time());
+    Plan plan = plan_of(graph_, std::move(choices), least_bytes_, "rebuild_each_time", 0);
+    return plan.peak_bytes <= least_bytes_ ? std::optional(std::move(plan)) : std::nullopt;
   }
 
   int64_t budget_bytes(size_t rung) const {
