@@ -50,7 +50,7 @@ nn::Sequential make_discriminator(int64_t width) {
 int main(int argc, char** argv) {
   const examples::Options options(argc, argv);
   torch::manual_seed(6);
-  const int64_t batch = options.small ? 16 : 128, noise_size = options.small ? 8 : 100, width = options.small ? 4 : 16;
+  const int64_t batch = options.small ? 16 : 128, noise_size = options.small ? 8 : 64, width = options.small ? 8 : 28;
 
   Generator generator(noise_size, width);
   auto discriminator = make_discriminator(width);

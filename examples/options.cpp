@@ -90,6 +90,7 @@ Setting run_each(const std::vector<Setting>& settings) {
   try {
     std::rethrow_exception(std::current_exception());
   } catch (const retrace::InfeasibleBudget& refusal) {
+    std::cerr << refusal.what() << std::endl;
     std::cout << "{\"smallest_bytes\": " << refusal.smallest_bytes << "}" << std::endl;
     code = kRefused;
   } catch (const std::exception& error) {

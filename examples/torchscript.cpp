@@ -24,9 +24,9 @@ def forward(self, x: Tensor) -> Tensor:
 constexpr const char* kNet = R"(
 def forward(self, x: Tensor) -> Tensor:
     x = torch.tanh(torch.matmul(x, self.stem))
-    x = self.block0(x)
-    x = self.block1(x)
-    x = self.block2(x)
+    x = self.block0.forward(x)
+    x = self.block1.forward(x)
+    x = self.block2.forward(x)
     return x.mean(1)
 )";
 
