@@ -77,7 +77,9 @@ class PlainGovernor final : public memory::Governor {
 };
 
 void publish_cuts(Scope& scope) {
-  if (scope.rebuild_in_segments) scope.tape->cuts = scope.cuts->cuts();
+  if (!scope.rebuild_in_segments) return;
+  scope.tape->rebuilds_in_segments = true;
+  scope.tape->cuts = scope.cuts->cuts();
 }
 
 void pop_scope(ThreadState& thread) {

@@ -395,7 +395,8 @@ void Tape::end_round(uint64_t round) {
   }
   rounds_.erase(joined);
   if (rounds_.empty()) {
-    for (const ValueId cut : cuts) value(cut).segment_start = false;
+    for (const ValueId start : std::exchange(segment_starts, {})) value(start).segment_start = false;
+    segment_bytes = 0;
   }
 }
 

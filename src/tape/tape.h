@@ -296,7 +296,10 @@ class Tape : public std::enable_shared_from_this<Tape> {
   bool tags_weights() const { return tags_weights_; }
 
   std::vector<StepCounters> counters;  // of everyone who recorded here
-  std::vector<ValueId> cuts;           // cut vertices in order, if long rebuilds go in segments
+  bool rebuilds_in_segments = false;   // where a rebuild is long
+  std::vector<ValueId> cuts;           // cut vertices in order, if so
+  std::vector<ValueId> segment_starts;
+  int64_t segment_bytes = 0;  // of the fullest segment in the running backward: what takes no more is not cut again
 
   std::shared_ptr<Timeline> timeline;           // of a session's step, else null
   std::shared_ptr<BudgetedStep> budgeted_step;  // of a step under a budget, else null

@@ -1,0 +1,171 @@
+#include "replay/segments.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+
+#include "policy/frontiers.h"
+
+namespace retrace {
+namespace {
+
+// Cut vertices are missing where this share of all that is saved lies between two of them.
+constexpr double kLongStretch = 0.25;
+// Frontiers must lower the peak to this share of what cut vertices reach.
+constexpr double kWorthwhile = 0.85;
+// So many operators are run again for what is not held although others read it after a moment.
+constexpr int kMostSteps = 8;
+
+// Cut vertices that the rebuild makes on its way.
+std::vector<ValueId> cuts_on_the_way(Tape& tape, const std::vector<OpId>& order, ValueId target) {
+  std::vector<ValueId> crossed;
+  auto cut = std::partition_point(tape.cuts.begin(), tape.cuts.end(),
+                                  [&](ValueId v) { return tape.value(v).recorded_at < order.front(); });
+  for (; cut != tape.cuts.end() && *cut < target; ++cut) {
+    if (std::binary_search(order.begin(), order.end(), tape.value(*cut).producer)) crossed.push_back(*cut);
+  }
+  return crossed;
+}
+
+std::vector<ValueId> square_root_of(const std::vector<ValueId>& cuts) {
+  std::vector<ValueId> chosen;
+  const auto period = static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(cuts.size() + 1))));
+  for (size_t i = period; i <= cuts.size(); i += period) chosen.push_back(cuts[i - 1]);
+  return chosen;
+}
+
+// The values of a rebuild, and when they are made and read.
+class Lifetimes {
+ public:
+  Lifetimes(Tape& tape, const std::vector<OpId>& order) : tape_(tape), order_(order) {
+    for (size_t i = 0; i < order.size(); ++i) {
+      const Op& op = tape.op(order[i]);
+      for (const FreshOutput& output : op.fresh) add(output.value, i);
+      for (const TensorArg& arg : op.args) {
+        if (arg.becomes != kNone) add(arg.becomes, i);
+      }
+    }
+    find_reads();
+    for (size_t i = lifetimes_.size(); i-- > 0;) let_be_made_again(i);
+  }
+
+  const std::vector<Lifetime>& all() const { return lifetimes_; }
+  ValueId value(size_t position) const { return values_[position]; }
+  int32_t count() const { return static_cast<int32_t>(order_.size()); }
+
+  int32_t position_of(OpId op) const {
+    return static_cast<int32_t>(std::lower_bound(order_.begin(), order_.end(), op) - order_.begin());
+  }
+
+ private:
+  void add(ValueId id, size_t made) {
+    const Value& v = tape_.value(id);
+    if (v.held || v.rebuilt || !positions_.emplace(id, lifetimes_.size()).second) return;
+    const auto at = static_cast<int32_t>(made);
+    lifetimes_.push_back({.made = at,
+                          .last_read = at,
+                          .held_until = at,
+                          .bytes = v.bytes,
+                          .saved = v.handles > 0 && v.pending > 0,
+                          .has_gradient = at::isFloatingType(v.dtype) || at::isComplexType(v.dtype)});
+    values_.push_back(id);
+  }
+
+  Lifetime* find(ValueId id) {
+    const auto found = positions_.find(id);
+    return found == positions_.end() ? nullptr : &lifetimes_[found->second];
+  }
+
+  // By whatever is still to be run in this backward, for this target or another.
+  void find_reads() {
+    for (OpId id = order_.front(); id < tape_.next_op(); ++id) {
+      const Op* const op = tape_.find_op(id);
+      if (!op || op->pending == 0) continue;
+      const int32_t at = position_of(id);
+      for (const TensorArg& arg : op->args) {
+        Lifetime* const read = arg.shape_only ? nullptr : find(arg.value);
+        if (!read) continue;
+        read->last_read = read->held_until = std::max(read->last_read, at);
+        read->overwritten |= arg.becomes != kNone;
+      }
+    }
+  }
+
+  // What is not saved, and made in few steps from less than half its bytes that are, is not worth holding: a product that a
+  // whole layer reads part by part, or a mask.
+  void let_be_made_again(size_t position) {
+    Lifetime& result = lifetimes_[position];
+    if (result.saved || result.overwritten || result.held_until == result.made) return;
+    std::vector<Lifetime*> sources;
+    std::vector<ValueId> work{values_[position]};
+    int64_t bytes = 0;
+    for (int steps = 0; !work.empty(); ++steps) {
+      if (steps == kMostSteps) return;
+      const Op& op = tape_.op(tape_.value(work.back()).producer);
+      work.pop_back();
+      for (const TensorArg& arg : op.args) {
+        Lifetime* const source = arg.shape_only ? nullptr : find(arg.value);
+        if (!source) continue;
+        if (!source->saved) {
+          work.push_back(arg.value);
+        } else if (std::find(sources.begin(), sources.end(), source) == sources.end()) {
+          sources.push_back(source);
+          bytes += source->bytes;
+        }
+      }
+    }
+    if (2 * bytes > result.bytes) return;
+    result.made_again = true;
+    for (Lifetime* const source : sources) source->held_until = std::max(source->held_until, result.last_read);
+  }
+
+  Tape& tape_;
+  const std::vector<OpId>& order_;
+  std::vector<Lifetime> lifetimes_;
+  std::vector<ValueId> values_;  // parallel
+  std::unordered_map<ValueId, size_t> positions_;
+};
+
+std::vector<ValueId> frontiers_of(const Lifetimes& lifetimes, const std::vector<int32_t>& moments) {
+  std::vector<ValueId> held;
+  for (size_t i = 0; i < lifetimes.all().size(); ++i) {
+    const Lifetime& v = lifetimes.all()[i];
+    const auto moment = std::lower_bound(moments.begin(), moments.end(), v.made);
+    if (!v.made_again && moment != moments.end() && *moment < v.held_until) held.push_back(lifetimes.value(i));
+  }
+  return held;
+}
+
+}  // namespace
+
+Segmentation choose_segments(Tape& tape, const std::vector<OpId>& order, ValueId target) {
+  if (!tape.rebuilds_in_segments || order.empty()) return {};
+  const std::vector<ValueId> crossed = cuts_on_the_way(tape, order, target);
+  Segmentation chosen{.held = square_root_of(crossed)};
+  if (!chosen.held.empty()) chosen.until = tape.value(chosen.held.back()).producer;
+  if (tape.value(target).pending == 0) return chosen;  // nothing of it will stay
+
+  const Lifetimes lifetimes(tape, order);
+  const Frontiers frontiers(lifetimes.count(), lifetimes.all());
+  const int64_t whole_bytes = frontiers.peak_bytes({});
+  if (whole_bytes <= tape.segment_bytes) return {};
+  const auto moments_of = [&](const std::vector<ValueId>& cuts) {
+    std::vector<int32_t> moments;
+    for (const ValueId cut : cuts) moments.push_back(lifetimes.position_of(tape.value(cut).producer));
+    return moments;
+  };
+  const auto all_saved = static_cast<double>(frontiers.saved_bytes());
+  if (static_cast<double>(frontiers.largest_saved_bytes(moments_of(crossed))) < kLongStretch * all_saved) return chosen;
+
+  const auto reached = static_cast<double>(frontiers.peak_bytes(moments_of(chosen.held)));
+  const std::vector<int32_t> moments = frontiers.moments();
+  const int64_t peak_bytes = frontiers.peak_bytes(moments);
+  if (moments.empty() || static_cast<double>(peak_bytes) > kWorthwhile * reached) return chosen;
+  tape.segment_bytes = std::max(tape.segment_bytes, peak_bytes);
+  chosen.held = frontiers_of(lifetimes, moments);
+  std::sort(chosen.held.begin(), chosen.held.end());
+  chosen.until = order[static_cast<size_t>(moments.back())];
+  return chosen;
+}
+
+}  // namespace retrace
