@@ -1,10 +1,12 @@
 #include "policy/frontiers.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace retrace {
 namespace {
 
+constexpr int64_t kMostCandidates = 64;  // the time to search grows with this, times the operators
 constexpr int kHalvings = 12;  // of the interval in which the smallest peak lies: to a few parts in ten thousand
 
 int64_t held_bytes(const Lifetime& v) {
@@ -55,7 +57,7 @@ class Frontiers::Segment {
   int64_t end_gradient_bytes_ = 0;
 };
 
-Frontiers::Frontiers(int32_t operators, const std::vector<Lifetime>& values)
+Frontiers::Frontiers(int32_t operators, const std::vector<Lifetime>& values, const std::vector<Gradient>& gradients)
     : made_at_(static_cast<size_t>(operators)),
       last_read_at_(static_cast<size_t>(operators)),
       held_until_(static_cast<size_t>(operators)),
@@ -71,8 +73,8 @@ Frontiers::Frontiers(int32_t operators, const std::vector<Lifetime>& values)
     if (v.last_read < operators) last_read_at_[static_cast<size_t>(v.last_read)].push_back(v);
     if (v.held_until < operators) held_until_[static_cast<size_t>(v.held_until)].push_back(v);
     if (v.made_again) add_between(again_bytes_, v.made, v.last_read, v.bytes);
-    if (v.has_gradient) add_between(gradient_bytes_, v.made, v.last_read + 1, v.bytes);
   }
+  for (const Gradient& g : gradients) add_between(gradient_bytes_, g.made, g.read + 1, g.bytes);
   for (size_t op = 1; op < again_bytes_.size(); ++op) {
     again_bytes_[op] += again_bytes_[op - 1];
     gradient_bytes_[op] += gradient_bytes_[op - 1];
@@ -110,41 +112,87 @@ int64_t Frontiers::largest_saved_bytes(const std::vector<int32_t>& moments) cons
   return largest;
 }
 
-bool Frontiers::find_moments(int64_t limit_bytes, std::vector<int32_t>& found) const {
-  found.clear();
-  int64_t held = 0;
-  int32_t moment = -1;
-  while (true) {
-    Segment segment = segment_after(moment);
-    int32_t best = moment;
-    double best_gain = 0;
-    int64_t best_frontier = 0;
-    int32_t op = moment + 1;
-    for (; op < operators(); ++op) {
-      segment.add(op);
-      if (held + segment.least_bytes() > limit_bytes) break;
-      if (held + segment.most_bytes() > limit_bytes) continue;
-      const double gain =
-          static_cast<double>(segment.saved_bytes()) / static_cast<double>(segment.frontier_bytes() + 1);
-      if (gain == 0 || gain < best_gain) continue;
-      best = op;
-      best_gain = gain;
-      best_frontier = segment.frontier_bytes();
+// In each stretch the last of the moments with the smallest frontier.
+std::vector<int32_t> Frontiers::candidates() const {
+  Segment whole = segment_after(-1);
+  for (int32_t op = 0; op < operators(); ++op) whole.add(op);
+  const int64_t stretch_bytes = whole.saved_bytes() / kMostCandidates;
+  std::vector<int32_t> found;
+  int64_t smallest = 0, begun_at = -1;
+  Segment so_far = segment_after(-1);
+  for (int32_t op = 0; op + 1 < operators(); ++op) {
+    so_far.add(op);
+    if (so_far.saved_bytes() == 0) continue;
+    if (begun_at < 0 || so_far.saved_bytes() - begun_at > stretch_bytes) {
+      begun_at = so_far.saved_bytes();
+      found.push_back(op);
+      smallest = so_far.frontier_bytes();
+    } else if (so_far.frontier_bytes() <= smallest) {
+      found.back() = op;
+      smallest = so_far.frontier_bytes();
     }
-    if (op == operators() && held + segment.most_bytes() <= limit_bytes) return true;
-    if (best == moment) return false;
-    found.push_back(best);
-    held += best_frontier;
-    moment = best;
   }
+  return found;
 }
 
+// Among given moments. Of two ways to the same moment within a peak, the one that holds less is never worse.
+class Frontiers::Search {
+ public:
+  Search(const Frontiers& all, const std::vector<int32_t>& candidates) : moments_(candidates) {
+    moments_.insert(moments_.begin(), -1);
+    moments_.push_back(all.operators() - 1);
+    taken_.resize(moments_.size() * moments_.size());
+    for (size_t from = 0; from + 1 < moments_.size(); ++from) {
+      Segment segment = all.segment_after(moments_[from]);
+      size_t to = from + 1;
+      for (int32_t op = moments_[from] + 1; op < all.operators(); ++op) {
+        segment.add(op);
+        for (; to < moments_.size() && moments_[to] == op; ++to) {
+          between(from, to) = {segment.most_bytes(), segment.frontier_bytes()};
+        }
+      }
+    }
+  }
+
+  // Whether it can be done within so many bytes; `found` has the moments.
+  bool within(int64_t limit_bytes, std::vector<int32_t>& found) {
+    constexpr int64_t kNever = INT64_MAX;
+    std::vector<int64_t> held(moments_.size(), kNever);
+    std::vector<size_t> before(moments_.size());
+    held[0] = 0;
+    for (size_t to = 1; to < moments_.size(); ++to) {
+      for (size_t from = 0; from < to; ++from) {
+        const Taken& taken = between(from, to);
+        if (held[from] == kNever || held[from] + taken.most_bytes > limit_bytes) continue;
+        if (held[from] + taken.frontier_bytes >= held[to]) continue;
+        held[to] = held[from] + taken.frontier_bytes;
+        before[to] = from;
+      }
+    }
+    if (held.back() == kNever) return false;
+    found.clear();
+    for (size_t at = before.back(); at > 0; at = before[at]) found.insert(found.begin(), moments_[at]);
+    return true;
+  }
+
+ private:
+  struct Taken {
+    int64_t most_bytes = 0;
+    int64_t frontier_bytes = 0;
+  };
+  Taken& between(size_t from, size_t to) { return taken_[from * moments_.size() + to]; }
+
+  std::vector<int32_t> moments_;  // the beginning and the end too
+  std::vector<Taken> taken_;
+};
+
 std::vector<int32_t> Frontiers::moments() const {
+  Search search(*this, candidates());
   std::vector<int32_t> best, found;
   int64_t high = peak_bytes({}), low = 0;
   for (int i = 0; i < kHalvings; ++i) {
     const int64_t limit = low + (high - low) / 2;
-    if (find_moments(limit, found)) {
+    if (search.within(limit, found)) {
       best = found;
       high = limit;
     } else {

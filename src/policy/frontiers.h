@@ -20,29 +20,35 @@ struct Lifetime {
   bool saved = false;        // backward asks for it, so it stays in memory once its segment has been made
   bool made_again = false;   // never held in a frontier: what makes it is smaller, and is held in its place
   bool overwritten = false;  // by an operator in place: where it is held, that needs a copy
-  bool has_gradient = true;  // of the same size, in memory while backward is between its last reader and its maker
+};
+
+// A gradient that is in memory while backward goes from the operator that read a value, or a part of it, to its maker.
+struct Gradient {
+  int32_t made = 0;
+  int32_t read = 0;
+  int64_t bytes = 0;
 };
 
 class Frontiers {
  public:
-  Frontiers(int32_t operators, const std::vector<Lifetime>& values);
+  Frontiers(int32_t operators, const std::vector<Lifetime>& values, const std::vector<Gradient>& gradients);
 
   // A moment is named by the last operator before it. What rebuilding in these segments takes at its fullest.
   int64_t peak_bytes(const std::vector<int32_t>& moments) const;
 
-  // The most that is saved between two neighbouring moments, and in all.
+  // The most that is saved between two neighbouring moments.
   int64_t largest_saved_bytes(const std::vector<int32_t>& moments) const;
-  int64_t saved_bytes() const { return largest_saved_bytes({}); }
 
-  // Moments with a small peak. A heuristic: for a given peak it goes from one moment to the one, within reach, that forgets
-  // most for each byte it holds, and halves the interval in which the smallest such peak lies.
+  // Moments with a small peak: the best of those between some candidates, one in each of so many stretches of about the same
+  // saved bytes, where least is held. That these are good candidates is a heuristic.
   std::vector<int32_t> moments() const;
 
  private:
   class Segment;
+  class Search;
   Segment segment_after(int32_t moment) const;
+  std::vector<int32_t> candidates() const;
   int32_t operators() const { return static_cast<int32_t>(made_at_.size()); }
-  bool find_moments(int64_t limit_bytes, std::vector<int32_t>& found) const;
 
   // By operator.
   std::vector<std::vector<Lifetime>> made_at_;

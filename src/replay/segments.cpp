@@ -9,12 +9,42 @@
 namespace retrace {
 namespace {
 
-// Cut vertices are missing where this share of all that is saved lies between two of them.
-constexpr double kLongStretch = 0.25;
+// Cut vertices are missing where one part in so many of all that is saved lies between two of them.
+constexpr int64_t kLongStretch = 4;
 // Frontiers must lower the peak to this share of what cut vertices reach.
 constexpr double kWorthwhile = 0.85;
 // So many operators are run again for what is not held although others read it after a moment.
 constexpr int kMostSteps = 8;
+
+template <class F>
+void for_each_result(const Op& op, F f) {
+  for (const FreshOutput& output : op.fresh) f(output.value);
+  for (const TensorArg& arg : op.args) {
+    if (arg.becomes != kNone) f(arg.becomes);
+  }
+}
+
+int64_t saved_bytes(Tape& tape, const Op& op) {
+  int64_t bytes = 0;
+  for_each_result(op, [&](ValueId v) { bytes += tape.value(v).handles > 0 ? tape.value(v).bytes : 0; });
+  return bytes;
+}
+
+// Saved bytes between two cut vertices that make a stretch without any.
+int64_t long_bytes(Tape& tape) {
+  if (tape.saved_bytes == 0) {
+    for (OpId id = 0; id < tape.next_op(); ++id) {
+      if (const Op* const op = tape.find_op(id)) tape.saved_bytes += saved_bytes(tape, *op);
+    }
+  }
+  return tape.saved_bytes / kLongStretch;
+}
+
+bool is_long(Tape& tape, const std::vector<OpId>& order) {
+  int64_t bytes = 0;
+  for (const OpId id : order) bytes += saved_bytes(tape, tape.op(id));
+  return bytes >= long_bytes(tape);
+}
 
 // Cut vertices that the rebuild makes on its way.
 std::vector<ValueId> cuts_on_the_way(Tape& tape, const std::vector<OpId>& order, ValueId target) {
@@ -39,17 +69,14 @@ class Lifetimes {
  public:
   Lifetimes(Tape& tape, const std::vector<OpId>& order) : tape_(tape), order_(order) {
     for (size_t i = 0; i < order.size(); ++i) {
-      const Op& op = tape.op(order[i]);
-      for (const FreshOutput& output : op.fresh) add(output.value, i);
-      for (const TensorArg& arg : op.args) {
-        if (arg.becomes != kNone) add(arg.becomes, i);
-      }
+      for_each_result(tape.op(order[i]), [&](ValueId v) { add(v, i); });
     }
     find_reads();
     for (size_t i = lifetimes_.size(); i-- > 0;) let_be_made_again(i);
   }
 
   const std::vector<Lifetime>& all() const { return lifetimes_; }
+  const std::vector<Gradient>& gradients() const { return gradients_; }
   ValueId value(size_t position) const { return values_[position]; }
   int32_t count() const { return static_cast<int32_t>(order_.size()); }
 
@@ -62,13 +89,12 @@ class Lifetimes {
     const Value& v = tape_.value(id);
     if (v.held || v.rebuilt || !positions_.emplace(id, lifetimes_.size()).second) return;
     const auto at = static_cast<int32_t>(made);
-    lifetimes_.push_back({.made = at,
-                          .last_read = at,
-                          .held_until = at,
-                          .bytes = v.bytes,
-                          .saved = v.handles > 0 && v.pending > 0,
-                          .has_gradient = at::isFloatingType(v.dtype) || at::isComplexType(v.dtype)});
+    lifetimes_.push_back(
+        {.made = at, .last_read = at, .held_until = at, .bytes = v.bytes, .saved = v.handles > 0 && v.pending > 0});
+    has_gradient_.push_back(at::isFloatingType(v.dtype) || at::isComplexType(v.dtype));
+    without_gradient_.push_back(has_gradient_.back() ? v.bytes : 0);
     values_.push_back(id);
+    parts_.push_back(0);
   }
 
   Lifetime* find(ValueId id) {
@@ -78,7 +104,7 @@ class Lifetimes {
 
   // By whatever is still to be run in this backward, for this target or another.
   void find_reads() {
-    for (OpId id = order_.front(); id < tape_.next_op(); ++id) {
+    for (OpId id = tape_.next_op(); id-- > order_.front();) {
       const Op* const op = tape_.find_op(id);
       if (!op || op->pending == 0) continue;
       const int32_t at = position_of(id);
@@ -87,8 +113,30 @@ class Lifetimes {
         if (!read) continue;
         read->last_read = read->held_until = std::max(read->last_read, at);
         read->overwritten |= arg.becomes != kNone;
+        add_gradient(static_cast<size_t>(read - lifetimes_.data()), at, bytes_of(arg.geometry));
       }
     }
+    // Of what no operator reads, and of what was read in parts, which are put together.
+    for (size_t i = 0; i < lifetimes_.size(); ++i) {
+      const Lifetime& v = lifetimes_[i];
+      const bool in_parts = without_gradient_[i] < v.bytes && parts_[i] > 1;
+      if (has_gradient_[i]) gradients_.push_back({v.made, v.made, in_parts ? v.bytes : without_gradient_[i]});
+    }
+  }
+
+  static int64_t bytes_of(const Geometry& geometry) {
+    int64_t bytes = static_cast<int64_t>(c10::elementSize(geometry.dtype));
+    for (const int64_t size : geometry.sizes) bytes *= size;
+    return bytes;
+  }
+
+  // By the last reader first.
+  void add_gradient(size_t position, int32_t at, int64_t bytes) {
+    bytes = std::min(bytes, without_gradient_[position]);
+    if (bytes == 0) return;
+    without_gradient_[position] -= bytes;
+    ++parts_[position];
+    gradients_.push_back({lifetimes_[position].made, at, bytes});
   }
 
   // What is not saved, and made in few steps from less than half its bytes that are, is not worth holding: a product that a
@@ -122,7 +170,11 @@ class Lifetimes {
   Tape& tape_;
   const std::vector<OpId>& order_;
   std::vector<Lifetime> lifetimes_;
-  std::vector<ValueId> values_;  // parallel
+  std::vector<ValueId> values_;  // parallel, as are the next three
+  std::vector<char> has_gradient_;
+  std::vector<int64_t> without_gradient_;  // bytes that no reader has been found for
+  std::vector<int32_t> parts_;             // in which it was read
+  std::vector<Gradient> gradients_;
   std::unordered_map<ValueId, size_t> positions_;
 };
 
@@ -141,12 +193,13 @@ std::vector<ValueId> frontiers_of(const Lifetimes& lifetimes, const std::vector<
 Segmentation choose_segments(Tape& tape, const std::vector<OpId>& order, ValueId target) {
   if (!tape.rebuilds_in_segments || order.empty()) return {};
   const std::vector<ValueId> crossed = cuts_on_the_way(tape, order, target);
-  Segmentation chosen{.held = square_root_of(crossed)};
+  Segmentation chosen;
+  if (!tape.keeps_cuts) chosen.held = square_root_of(crossed);
   if (!chosen.held.empty()) chosen.until = tape.value(chosen.held.back()).producer;
-  if (tape.value(target).pending == 0) return chosen;  // nothing of it will stay
+  if (tape.value(target).pending == 0 || !is_long(tape, order)) return chosen;
 
   const Lifetimes lifetimes(tape, order);
-  const Frontiers frontiers(lifetimes.count(), lifetimes.all());
+  const Frontiers frontiers(lifetimes.count(), lifetimes.all(), lifetimes.gradients());
   const int64_t whole_bytes = frontiers.peak_bytes({});
   if (whole_bytes <= tape.segment_bytes) return {};
   const auto moments_of = [&](const std::vector<ValueId>& cuts) {
@@ -154,10 +207,9 @@ Segmentation choose_segments(Tape& tape, const std::vector<OpId>& order, ValueId
     for (const ValueId cut : cuts) moments.push_back(lifetimes.position_of(tape.value(cut).producer));
     return moments;
   };
-  const auto all_saved = static_cast<double>(frontiers.saved_bytes());
-  if (static_cast<double>(frontiers.largest_saved_bytes(moments_of(crossed))) < kLongStretch * all_saved) return chosen;
+  if (frontiers.largest_saved_bytes(moments_of(crossed)) < long_bytes(tape)) return chosen;
 
-  const auto reached = static_cast<double>(frontiers.peak_bytes(moments_of(chosen.held)));
+  const auto reached = static_cast<double>(std::min(whole_bytes, frontiers.peak_bytes(moments_of(chosen.held))));
   const std::vector<int32_t> moments = frontiers.moments();
   const int64_t peak_bytes = frontiers.peak_bytes(moments);
   if (moments.empty() || static_cast<double>(peak_bytes) > kWorthwhile * reached) return chosen;

@@ -79,6 +79,7 @@ class PlainGovernor final : public memory::Governor {
 void publish_cuts(Scope& scope) {
   if (!scope.rebuild_in_segments) return;
   scope.tape->rebuilds_in_segments = true;
+  scope.tape->keeps_cuts = scope.policy.rules().cuts().keep_period > 0;
   scope.tape->cuts = scope.cuts->cuts();
 }
 

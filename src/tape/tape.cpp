@@ -396,7 +396,7 @@ void Tape::end_round(uint64_t round) {
   rounds_.erase(joined);
   if (rounds_.empty()) {
     for (const ValueId start : std::exchange(segment_starts, {})) value(start).segment_start = false;
-    segment_bytes = 0;
+    segment_bytes = saved_bytes = 0;
   }
 }
 
