@@ -112,7 +112,7 @@ int64_t Frontiers::largest_saved_bytes(const std::vector<int32_t>& moments) cons
   return largest;
 }
 
-// In each stretch the last of the moments with the smallest frontier.
+// In each stretch the last of the moments with the least to hold and to make again.
 std::vector<int32_t> Frontiers::candidates() const {
   Segment whole = segment_after(-1);
   for (int32_t op = 0; op < operators(); ++op) whole.add(op);
@@ -123,13 +123,14 @@ std::vector<int32_t> Frontiers::candidates() const {
   for (int32_t op = 0; op + 1 < operators(); ++op) {
     so_far.add(op);
     if (so_far.saved_bytes() == 0) continue;
+    const int64_t bytes = so_far.frontier_bytes() + again_bytes_[static_cast<size_t>(op)];
     if (begun_at < 0 || so_far.saved_bytes() - begun_at > stretch_bytes) {
       begun_at = so_far.saved_bytes();
       found.push_back(op);
-      smallest = so_far.frontier_bytes();
-    } else if (so_far.frontier_bytes() <= smallest) {
+      smallest = bytes;
+    } else if (bytes <= smallest) {
       found.back() = op;
-      smallest = so_far.frontier_bytes();
+      smallest = bytes;
     }
   }
   return found;

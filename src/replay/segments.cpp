@@ -109,6 +109,7 @@ class Lifetimes {
       if (!op || op->pending == 0) continue;
       const int32_t at = position_of(id);
       for (const TensorArg& arg : op->args) {
+        if (tape_.value(arg.value).external && !arg.shape_only) note_weight(arg.value, at);
         Lifetime* const read = arg.shape_only ? nullptr : find(arg.value);
         if (!read) continue;
         read->last_read = read->held_until = std::max(read->last_read, at);
@@ -122,6 +123,18 @@ class Lifetimes {
       const bool in_parts = without_gradient_[i] < v.bytes && parts_[i] > 1;
       if (has_gradient_[i]) gradients_.push_back({v.made, v.made, in_parts ? v.bytes : without_gradient_[i]});
     }
+  }
+
+  // Gradients of a weight that several operators read add up, from its last reader to its first: there is a sum, and while
+  // backward goes through a reader also a summand and the next sum. What else comes from outside is taken for a weight.
+  void note_weight(ValueId id, int32_t at) {
+    const Value& v = tape_.value(id);
+    if (at >= count() || !at::isFloatingType(v.dtype)) return;
+    const auto [last, is_last] = weights_.try_emplace(id, at);
+    if (is_last || last->second == at) return;
+    gradients_.push_back({at, last->second - 1, v.bytes});
+    gradients_.push_back({at, at, 2 * v.bytes});
+    last->second = at;
   }
 
   static int64_t bytes_of(const Geometry& geometry) {
@@ -175,6 +188,7 @@ class Lifetimes {
   std::vector<int64_t> without_gradient_;  // bytes that no reader has been found for
   std::vector<int32_t> parts_;             // in which it was read
   std::vector<Gradient> gradients_;
+  std::unordered_map<ValueId, int32_t> weights_;  // by which operator it is read next
   std::unordered_map<ValueId, size_t> positions_;
 };
 
