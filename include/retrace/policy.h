@@ -50,12 +50,14 @@ class Policy {
 Policy keep_all();
 
 // Keep nothing but the inputs. One checkpoint() rebuilds each operator at most once per backward. A Session rebuilds
-// segment by segment between cut vertices, each operator at most twice, because rebuilding a whole step at once would
-// need the memory that was saved.
+// segment by segment, because rebuilding a whole step at once would need the memory that was saved; operators then run
+// again up to twice. Segments lie between cut vertices (see every()), or where those are missing, between the smallest sets
+// of values found that separate what was computed before from what is computed after.
 Policy recompute_all();
 
 // Keep every n-th cut vertex (a value that everything after it depends on, such as the stream between two blocks) and
-// rebuild what lies between. Throws UsageError unless n >= 1.
+// rebuild what lies between, each operator once. Where a quarter of a step or more has none (a recurrent layer, a network
+// with long skip connections), a Session rebuilds that part as recompute_all() does. Throws UsageError unless n >= 1.
 Policy every(int64_t n);
 
 // Keep the results of the named operators, rebuild all others. "aten::mm" means all overloads, "aten::add.Tensor" one.

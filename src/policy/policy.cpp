@@ -21,7 +21,7 @@ class Every : public PolicyRules {
  public:
   explicit Every(int64_t n) : n_(n) {}
   std::string name() const override { return "every:" + std::to_string(n_); }
-  CutUse cuts() const override { return {.keep_period = n_}; }
+  CutUse cuts() const override { return {.keep_period = n_, .rebuild_in_segments = true}; }
 
  private:
   int64_t n_;

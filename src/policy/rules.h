@@ -12,8 +12,10 @@ namespace retrace {
 
 // How a scope uses cut vertices: values that everything recorded after them depends on.
 struct CutUse {
-  int64_t keep_period = 0;           // keep every n-th; 0: keep none
-  bool rebuild_in_segments = false;  // a long rebuild holds some of them instead of everything on its way
+  int64_t keep_period = 0;  // keep every n-th; 0: keep none
+  // A long rebuild holds some of them instead of everything on its way; where they are missing, or all that are to be held
+  // are kept, frontiers (policy/frontiers.h).
+  bool rebuild_in_segments = false;
 };
 
 class PolicyRules {

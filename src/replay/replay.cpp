@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
 #include <retrace/errors.h>
 
@@ -137,23 +136,13 @@ c10::Storage Replay::obtain(ValueId id, const Op* wanted_by) {
   return taken;
 }
 
-// A rebuild that crosses many cut vertices would need the memory that was saved. It keeps about the square root of them
-// and what the target's own segment needs; the segments before are rebuilt once more, from their cut vertex, when
-// backward reaches them.
 void Replay::choose_segment(ValueId target) {
-  if (inside_segment_ || order_.empty()) return;
-  std::vector<ValueId> crossed;
-  auto cut = std::partition_point(tape_.cuts.begin(), tape_.cuts.end(),
-                                  [&](ValueId v) { return tape_.value(v).recorded_at < order_.front(); });
-  for (; cut != tape_.cuts.end() && *cut < target; ++cut) {
-    const Op* const op = tape_.find_op(tape_.value(*cut).producer);
-    if (op && op->visited == serial_) crossed.push_back(*cut);
+  if (inside_segment_) return;
+  segments_ = choose_segments(tape_, order_, target);
+  for (const ValueId v : segments_.held) {
+    tape_.value(v).segment_start = true;
+    tape_.segment_starts.push_back(v);
   }
-  const auto period = static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(crossed.size() + 1))));
-  for (size_t i = period; i <= crossed.size(); i += period) held_cuts_.push_back(crossed[i - 1]);
-  if (held_cuts_.empty()) return;
-  for (const ValueId v : held_cuts_) tape_.value(v).segment_start = true;
-  early_until_ = tape_.value(held_cuts_.back()).producer;
 }
 
 void Replay::run(OpId id) {
@@ -299,8 +288,8 @@ void Replay::release(ValueId id) {
 bool Replay::stays(ValueId id) const {
   const Value& v = tape_.value(id);
   if (v.pending == 0 || fate_of(tape_, id) == Fate::rebuild_each_time) return false;
-  const bool passed_through = v.producer <= early_until_ && tape_.op(v.producer).visited == serial_;
-  return !passed_through || std::find(held_cuts_.begin(), held_cuts_.end(), id) != held_cuts_.end();
+  const bool passed_through = v.producer <= segments_.until && tape_.op(v.producer).visited == serial_;
+  return !passed_through || std::binary_search(segments_.held.begin(), segments_.held.end(), id);
 }
 
 c10::Storage rebuild(Tape& tape, ValueId value) { return Replay(tape).materialize(value); }

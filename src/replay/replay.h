@@ -1,6 +1,7 @@
 // Rebuilding values by running their operators again.
 #pragma once
 
+#include "replay/segments.h"
 #include "tape/tape.h"
 
 namespace retrace {
@@ -40,9 +41,8 @@ class Replay {
   std::vector<OpId> order_;            // what must run, in the order it was recorded
   std::vector<c10::Storage> scratch_;  // per argument of the running op: the storage it writes
   size_t progress_ = 0;                // in order_
-  bool inside_segment_ = false;        // starts at a cut vertex that an earlier, longer rebuild held
-  OpId early_until_ = kNone;           // ops up to here are passed through: of what they make only `held_cuts_` stay
-  std::vector<ValueId> held_cuts_;
+  bool inside_segment_ = false;        // starts at what an earlier, longer rebuild held between segments
+  Segmentation segments_;
   std::vector<ValueId> made_;     // values rebuilt by the running attempt
   std::vector<ValueId> touched_;  // values whose `uses` we changed
 };

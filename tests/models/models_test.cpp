@@ -127,7 +127,11 @@ TEST_P(Models, ReplayWhatTheyDropAndNoMoreOftenThanPromised) {
     } else {
       EXPECT_GT(trained.replayed, 0);
     }
-    const int64_t per_op = variant.segments == 0 && (variant.name == "recompute_all" || hostile()) ? 2 : 1;
+    // Where cut vertices are missing, every() rebuilds in segments, too.
+    const bool lacks_cuts = model_name() == "unet" || model_name() == "lstm";
+    const bool in_segments =
+        variant.name == "recompute_all" || hostile() || (lacks_cuts && variant.name.starts_with("every"));
+    const int64_t per_op = variant.segments == 0 && in_segments ? 2 : 1;
     EXPECT_LE(trained.replayed, per_op * trained.recorded);
     if (variant.name == "keep_all" && !hostile()) {
       EXPECT_EQ(trained.dropped, 0);

@@ -50,6 +50,12 @@ Program micro_batches();  // gradients of several batches add up before the upda
 Program maml();           // gradients through three updates of an inner training
 Program lbfgs();          // the optimizer runs forward and backward itself, several times a step
 
+// deep.cpp: no single value cuts their forward in two, and segments pay
+Program deep_lstm();
+Program deep_unet();
+Program deep_seq2seq();
+Program penalized_mlp();  // the penalty on its weights is computed first and added last
+
 struct Entry {
   std::string name;
   Program (*make)();

@@ -1,0 +1,105 @@
+// Programs whose forward no single value cuts in two, large enough for segments to pay.
+#include "parts.h"
+
+namespace retrace::test::programs {
+
+using torch::Tensor;
+namespace nn = torch::nn;
+namespace F = torch::nn::functional;
+
+namespace {
+
+constexpr int64_t kLevels = 3;
+
+class DeepUNetImpl : public nn::Module {
+ public:
+  DeepUNetImpl() : bottom_(twice(kWidth << (kLevels - 1), kWidth << kLevels)), head_(nn::Conv2dOptions(kWidth, 2, 1)) {
+    for (int64_t level = 0; level < kLevels; ++level) {
+      const int64_t wide = kWidth << level;
+      down_->push_back(twice(level == 0 ? 3 : wide / 2, wide));
+      grow_->push_back(nn::ConvTranspose2d(nn::ConvTranspose2dOptions(2 * wide, wide, 2).stride(2)));
+      up_->push_back(twice(2 * wide, wide));
+    }
+    register_module("down", down_);
+    register_module("bottom", bottom_);
+    register_module("grow", grow_);
+    register_module("up", up_);
+    register_module("head", head_);
+  }
+  Tensor forward(Tensor x) {
+    std::vector<Tensor> skips;
+    for (size_t level = 0; level < kLevels; ++level) {
+      skips.push_back(down_->ptr<nn::SequentialImpl>(level)->forward(x));
+      x = F::max_pool2d(skips.back(), F::MaxPool2dFuncOptions(2));
+    }
+    x = bottom_->forward(x);
+    for (size_t level = kLevels; level-- > 0;) {
+      x = torch::cat({skips.back(), grow_->ptr<nn::ConvTranspose2dImpl>(level)->forward(x)}, 1);
+      skips.pop_back();
+      x = up_->ptr<nn::SequentialImpl>(level)->forward(x);
+    }
+    return head_(x);
+  }
+
+ private:
+  static constexpr int64_t kWidth = 8;
+  static nn::Sequential twice(int64_t from, int64_t to) {
+    return nn::Sequential(ConvNormRelu(from, to), ConvNormRelu(to, to));
+  }
+
+  nn::ModuleList down_, grow_, up_;
+  nn::Sequential bottom_;
+  nn::Conv2d head_;
+};
+TORCH_MODULE(DeepUNet);
+
+}  // namespace
+
+Program deep_unet() {
+  DeepUNet net;
+  return train_with_adam(net->parameters(), [net]() mutable {
+    const Tensor images = torch::randn({2, 3, 32, 32}), labels = torch::randint(0, 2, {2, 32, 32});
+    return F::cross_entropy(net(images), labels);
+  });
+}
+
+Program deep_lstm() {
+  constexpr int64_t kTokens = 30, kEmbedding = 16, kWidth = 32, kBatch = 8, kLength = 48;
+  nn::Embedding embedding(kTokens, kEmbedding);
+  nn::LSTM lstm(nn::LSTMOptions(kEmbedding, kWidth).num_layers(2).dropout(0.2).batch_first(true));
+  nn::Linear head(kWidth, kTokens);
+  return train_with_adam(parameters_of(embedding, lstm, head), [embedding, lstm, head]() mutable {
+    const Tensor tokens = torch::randint(0, kTokens, {kBatch, kLength});
+    const Tensor states = std::get<0>(lstm(embedding(tokens)));
+    return F::cross_entropy(head(states).flatten(0, 1), tokens.flatten());
+  });
+}
+
+Program deep_seq2seq() {
+  constexpr int64_t kTokens = 50, kWidth = 32, kBatch = 16, kFrom = 24, kTo = 24;
+  nn::Transformer transformer(nn::TransformerOptions(kWidth, 4, 4, 4).dim_feedforward(128).dropout(0.1));
+  nn::Embedding embedding(kTokens, kWidth);
+  nn::Linear head(kWidth, kTokens);
+  return train_with_adam(parameters_of(transformer, embedding, head), [transformer, embedding, head]() mutable {
+    const Tensor source = torch::randint(0, kTokens, {kFrom, kBatch}),
+                 target = torch::randint(0, kTokens, {kTo, kBatch});
+    const Tensor causal = nn::TransformerImpl::generate_square_subsequent_mask(kTo);
+    const Tensor states = transformer(embedding(source), embedding(target), /*src_mask=*/Tensor(), causal);
+    return F::cross_entropy(head(states).flatten(0, 1), target.flatten());
+  });
+}
+
+Program penalized_mlp() {
+  constexpr int64_t kRows = 1024, kWidth = 32;
+  nn::Sequential net =
+      mlp({kWidth, kWidth, kWidth, kWidth, kWidth, kWidth, kWidth, kWidth, kWidth, kWidth, kWidth, kWidth, kWidth, 1});
+  const auto parameters = net->parameters();
+  return train_with_adam(parameters, [net, parameters]() mutable {
+    Tensor penalty = torch::zeros({});
+    for (const Tensor& p : parameters) penalty = penalty + p.square().sum();
+    const Tensor x = torch::randn({kRows, kWidth}), y = x.sum(1, /*keepdim=*/true).tanh();
+    return F::mse_loss(net->forward(x), y) + 1e-4 * penalty;
+  });
+}
+
+}  // namespace retrace::test::programs
