@@ -70,16 +70,17 @@ void collect(Tape& tape) {
   tape.sweeping.dirty = false;
   tape.sweeping.since_collect = tape.sweeping.since_dirty = 0;
   std::vector<char> wanted(static_cast<size_t>(tape.next_value()));
-  const auto settle = [&](ValueId id) {
-    const bool needed = wanted[static_cast<size_t>(id)] || tape.value(id).alive > 0;
-    if (!needed && !tape.value(id).held.is_shared()) tape.let_go(id);
-    return needed || tape.living_storage(id);
+  const auto is_needed = [&](ValueId id) {
+    const Value& v = tape.value(id);
+    const bool needed = wanted[static_cast<size_t>(id)] || v.alive > 0;
+    if (!needed && v.held && !v.held.is_shared()) tape.let_go(id);
+    return needed;
   };
   for (OpId id = tape.next_op() - 1; id >= 0; --id) {
     Op* const candidate = tape.find_op(id);
     if (!candidate) continue;
     bool survives = candidate->alive > 0;
-    for_each_output(*candidate, [&](ValueId v) { survives |= static_cast<bool>(settle(v)); });
+    for_each_output(*candidate, [&](ValueId v) { survives |= is_needed(v) || (!survives && tape.living_storage(v)); });
     if (!survives) {
       tape.drop_op(id);
       continue;
@@ -87,7 +88,7 @@ void collect(Tape& tape) {
     for (const TensorArg& arg : candidate->args) wanted[static_cast<size_t>(arg.value)] |= !arg.shape_only;
   }
   for (ValueId v = 0; v < tape.next_value(); ++v) {
-    if (tape.is_root(tape.value(v))) settle(v);
+    if (tape.is_root(tape.value(v))) is_needed(v);
   }
   drop_lost_ops(tape);
 }

@@ -79,7 +79,7 @@ Runner::Runner(const std::string& policy, const models::Model& model) : name_(po
   } else if (stem == "budget") {
     const Budget asked = budget(argument);
     budget_bytes_ = asked.bytes();
-    session_.emplace(asked);
+    session_.emplace(asked, SessionOptions{.planning = Planning::foreground});  // the same plan in every run
   } else if (policy == "keep_all") {
     session_.emplace(keep_all());
   } else if (policy == "recompute_all") {
