@@ -39,7 +39,7 @@ Arguments::~Arguments() {
   const SharedTape::Entry entry(*scope_.tape);
   Tape& tape = *entry;
   for (const Needed& needed : needed_) {
-    change_need<Alive>(tape, needed.value, -1);
+    tape.recipe_not_needed(needed.value);
     if (needed.held) tape.hold(needed.value, needed.held);  // the operator threw
   }
 }
@@ -151,7 +151,7 @@ void Arguments::prepare_write(Tape& tape, const TensorArg& arg, const at::Tensor
 void Arguments::need_recipe(Tape& tape, ValueId id) {
   const c10::Storage held = tape.value(id).held.storage();
   tape.let_go(id);
-  change_need<Alive>(tape, id, 1);
+  tape.need_recipe(id);
   needed_.push_back({id, held});
 }
 

@@ -55,6 +55,7 @@ int64_t below_plain_bytes(Tape& tape) {
 
 void balance(Tape& tape) {
   if (tape.closed() || tape.budgeted_step || !tape.pressure.may_be_out_of_balance()) return;
+  tape.count_needed_recipes();
   const auto in_vain = [&](ValueId id) {
     const Value& v = tape.value(id);
     return v.held && v.handles == 0 && v.holders <= 1 && v.uses == 0 && !v.held.is_shared();

@@ -67,6 +67,7 @@ bool let_go_unpaying_roots(Tape& tape) {
 // Two sweeps. Backwards: an op survives if a handle, a living tensor or a surviving op may ask for what it makes. Forwards:
 // drop_lost_ops().
 void collect(Tape& tape) {
+  tape.count_needed_recipes();
   tape.sweeping.dirty = false;
   tape.sweeping.since_collect = tape.sweeping.since_dirty = 0;
   std::vector<char> wanted(static_cast<size_t>(tape.next_value()));
@@ -120,6 +121,7 @@ bool may_have_idle(const Tape& tape) {
 }
 
 bool let_go_roots(Tape& tape) {
+  tape.count_needed_recipes();
   bool freed = false;
   for (ValueId v = 0; v < tape.next_value(); ++v) {
     const Value& root = tape.value(v);

@@ -213,6 +213,7 @@ void Tape::nobody_alive(ValueId id) {
   if (!value(id).held) return;
   const bool root = is_root(value(id));
   if (counts_reach_ && !closed_ && root) return;  // what is evicted later may need it
+  if (!needed_recipes_.empty() && root) return;   // as may a recipe that is not counted
   // While recording goes on, an op still to come may read a living tensor whose recipe needs this value, and only a root
   // cannot be had again. In a plain backward nothing is recorded, so memory comes first, and collect() afterwards sees to
   // such tensors.
@@ -224,6 +225,7 @@ void Tape::nobody_alive(ValueId id) {
 void Tape::nobody_reach(ValueId id) {
   const Value& v = value(id);
   if (closed_ || thread_phase() != Phase::backward || !v.held || !is_root(v) || v.held.is_shared()) return;
+  if (!needed_recipes_.empty()) return;
   let_go(id);
   sweeping.dirty = true;
 }
@@ -257,6 +259,20 @@ void Tape::drop_handle(Handle& handle) {
   dropping_ = true;
   remove_handle(handle);
   dropping_ = false;
+}
+
+void Tape::count_needed_recipes() {
+  for (NeededRecipe& recipe : needed_recipes_) {
+    if (!std::exchange(recipe.counted, true)) change_need<Alive>(*this, recipe.value, 1);
+  }
+}
+
+void Tape::recipe_not_needed(ValueId id) {
+  const auto recipe = std::find_if(needed_recipes_.begin(), needed_recipes_.end(),
+                                   [&](const NeededRecipe& r) { return r.value == id; });
+  const bool counted = recipe->counted;
+  needed_recipes_.erase(recipe);
+  if (counted) change_need<Alive>(*this, id, -1);
 }
 
 bool Tape::join_round(uint64_t round) {

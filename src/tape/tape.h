@@ -92,7 +92,12 @@ class Tape {
   void add_handle(Handle& handle);
   void remove_handle(Handle& handle);
   void drop_handle(Handle& handle);  // autograd let go of it
-  bool join_round(uint64_t round);   // false if it has joined before
+  // The recipe of a value that is being overwritten must stay. It is counted as needed only if somebody looks for what can
+  // go meanwhile: to count along a long recipe for every operator would take the square of its length.
+  void need_recipe(ValueId value) { needed_recipes_.push_back({value}); }
+  void recipe_not_needed(ValueId value);
+  void count_needed_recipes();
+  bool join_round(uint64_t round);  // false if it has joined before
   void end_round(uint64_t round);
 
   // -- Counts --
@@ -159,6 +164,11 @@ class Tape {
   std::vector<Value> values_;
   std::vector<Settings> settings_;
   std::vector<c10::Storage> trash_;
+  struct NeededRecipe {
+    ValueId value;
+    bool counted = false;
+  };
+  std::vector<NeededRecipe> needed_recipes_;
   demand::Work alive_work_, pending_work_, reach_work_;
   bool counts_reach_ = false;
   bool dropping_ = false;  // a handle
