@@ -63,6 +63,7 @@ int64_t StepPlanner::budget_bytes(const StepProfile* profile) const {
 std::shared_ptr<BudgetedStep> StepPlanner::begin_step(const std::shared_ptr<Timeline>& timeline) {
   const std::lock_guard lock(mutex_);
   start_ = StepStart::now();
+  shares_memory_ |= BudgetedStep::open_steps() > 0;
   if (const auto refusal = std::exchange(refusal_, std::nullopt)) refusal->refuse(refusal->smallest_bytes(start_));
   ++steps_;
   PlanMatch match = no_match();
@@ -85,9 +86,10 @@ std::shared_ptr<BudgetedStep> StepPlanner::begin_step(const std::shared_ptr<Time
       });
 }
 
-// Of the largest step.
+// Of the largest step. While steps of other threads come and go nobody can tell what the plain program would take: then it
+// is for the evicting of all of them to come as near as it can.
 bool StepPlanner::is_within_percent(const BudgetedStep& step) const {
-  return budget_.fraction() && step.most_wanted_bytes() <= budget_bytes(nullptr);
+  return budget_.fraction() && (shares_memory_ || step.most_wanted_bytes() <= budget_bytes(nullptr));
 }
 
 bool StepPlanner::needs_plan(const StepProfile& profile) const {
@@ -237,6 +239,7 @@ void StepPlanner::forget_some() {
 
 plan::Graph StepPlanner::end_step(const BudgetedStep& step, const Timeline& timeline, double replay_seconds) {
   const std::lock_guard lock(mutex_);
+  shares_memory_ |= BudgetedStep::open_steps() > 1;
   followed_ = step.plan() && step.evictions() == 0;
   why_not_ = followed_ ? "" : why_no_plan(step, timeline);
   if (step.most_wanted_bytes() > 0 && budget_.is_best_effort()) {

@@ -82,6 +82,7 @@ class StepPlanner {
   std::string why_not_;
   int64_t smallest_bytes_ = 0;  // what a best effort has turned out to need
   StepStart start_;             // of the open step
+  bool shares_memory_ = false;  // steps of other threads were open with one of ours
 };
 
 }  // namespace retrace

@@ -8,12 +8,22 @@
 
 namespace retrace {
 
+namespace {
+std::atomic<int64_t> open_count{0};
+}
+
+int64_t BudgetedStep::open_steps() { return open_count; }
+
+BudgetedStep::~BudgetedStep() { --open_count; }
+
 BudgetedStep::BudgetedStep(store::Kinds kinds, PlanMatch match, FindMatch find_match, Refuse refuse)
     : only_measures_(match.budget_bytes == kNoBudget),
       kinds_(std::move(kinds)),
       match_(std::move(match)),
       find_match_(std::move(find_match)),
-      refuse_(std::move(refuse)) {}
+      refuse_(std::move(refuse)) {
+  ++open_count;
+}
 
 void BudgetedStep::check_budget() {
   if (most_wanted_bytes_ == 0) return;

@@ -35,6 +35,9 @@ class BudgetedStep final : public memory::Governor {
   // `refuse` is asked to throw when a backward has ended and the step needed more than its budget.
   using Refuse = std::function<void(const BudgetedStep&)>;
   BudgetedStep(store::Kinds kinds, PlanMatch match, FindMatch find_match, Refuse refuse);
+  ~BudgetedStep() override;
+
+  static int64_t open_steps();  // of the process, on any thread
 
   // The plain program runs, and is written down: nothing is forgotten.
   bool only_measures() const { return only_measures_; }
