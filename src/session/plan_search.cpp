@@ -9,6 +9,7 @@
 #include <csignal>
 #include <mutex>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "plan/graph/roots.h"
@@ -67,7 +68,8 @@ namespace {
 
 Searches* searches = nullptr;
 
-Searches& all_searches() {
+// Null while the process exits.
+Searches* all_searches() {
   static struct Instance {
     Instance() {
       plan::strategies();  // made before, so destroyed after
@@ -75,7 +77,7 @@ Searches& all_searches() {
     }
     ~Instance() { delete std::exchange(searches, nullptr); }
   } const instance;
-  return *searches;
+  return searches;
 }
 
 }  // namespace
@@ -111,9 +113,16 @@ PlanSearch::PlanSearch(std::shared_ptr<const plan::Graph> graph, const Planned* 
   if (known) work_->known = *known;
   work_->budget_bytes = budget_bytes;
   work_->most_seconds = most_seconds;
-  all_searches().add(*this);
+  Searches* const all = all_searches();
+  work_->done = all == nullptr;
+  if (!all) return;
+  all->add(*this);
   const SignalsBlocked blocked;
-  thread_ = std::make_unique<std::thread>([work = work_] { run(*work); });
+  try {
+    thread_ = std::make_unique<std::thread>([work = work_] { run(*work); });
+  } catch (const std::system_error&) {  // no more threads: done, with nothing found
+    work_->done = true;
+  }
 }
 
 PlanSearch::~PlanSearch() {
@@ -150,7 +159,7 @@ void PlanSearch::run(Work& work) {
 }
 
 PlanSearch::Result PlanSearch::take() {
-  thread_->join();
+  if (thread_) thread_->join();
   thread_.reset();
   return std::move(work_->result);
 }

@@ -97,7 +97,8 @@ bool StepPlanner::needs_plan(const StepProfile& profile) const {
   if (budget == kNoBudget) return false;
   const bool waits = planning_ == Planning::foreground;
   // Nothing is planned for what does not come back; but of a program's first step nothing else is likely.
-  if (std::holds_alternative<NotPlanned>(profile.state)) return waits || profile.seen > 1 || profiles_made_ == 1;
+  if (std::holds_alternative<NotPlanned>(profile.state))
+    return waits || ((profile.seen > 1 || profiles_made_ == 1) && profile.seen >= profile.may_replan_at);
   const bool fits = !profile.planned() || profile.planned()->peak_bytes(start_) <= budget;
   if (waits) return !fits || !profile.as_predicted || profile.better_timed;
   return (!fits || !profile.as_predicted) && profile.seen >= profile.may_replan_at;
