@@ -12,6 +12,8 @@ function(retrace_target target)
   endif()
   # A rebuilt value equals the original to the last bit, also where our own code computes it.
   target_compile_options(${target} PRIVATE -fno-fast-math -ffp-contract=off)
+  # LibTorch is built with it, and its RecordFunction has another layout without.
+  target_compile_definitions(${target} PRIVATE $<$<NOT:$<CONFIG:Release>>:NDEBUG>)
   if(RETRACE_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${RETRACE_SANITIZE} -fno-omit-frame-pointer)
     target_link_options(${target} PRIVATE -fsanitize=${RETRACE_SANITIZE})

@@ -45,11 +45,12 @@ void Planner::make_ladder() {
   const int64_t percent = plain_.peak_bytes / kPercents;
   const bool small = graph_.values.size() <= kSmall;
   if (can_search_by_price(graph_) && !small) {
-    least_bytes_ = rebuild_each_time(INT64_MAX, kImpossible).peak_bytes;
-    for (int64_t i = 0; i < kFineRungs; ++i) ladder_.push_back(least_bytes_ + percent * i / kFine);
     group_size_ = kGroup;
+    const int64_t least = rebuild_each_time(INT64_MAX, kImpossible).peak_bytes;
+    if (least < INT64_MAX) least_bytes_ = least;  // else there was no effort left to look
+    for (int64_t i = 0; least_bytes_ > 0 && i < kFineRungs; ++i) ladder_.push_back(least_bytes_ + percent * i / kFine);
   }
-  const int64_t begin = least_bytes_, end = begin + percent * kFineRungs / kFine;
+  const int64_t begin = least_bytes_, end = begin > 0 ? begin + percent * kFineRungs / kFine : 0;
   size_t below = 0;
   for (int64_t i = 1; i <= kPercents; ++i) {
     const int64_t bytes = percent * i - plain_.peak_bytes / kRounding;
