@@ -103,8 +103,9 @@ class AddedKind : public ::testing::Test {
 TEST_F(AddedKind, IsPlannedWithAndFollowedAndShown) {
   Session session(budget(budget_bytes()), {.verify = Verify::always});
   for (int i = 0; i < 5; ++i) run_step(session);
-  ASSERT_TRUE(session.plan());
-  const HeldValues* const held = held_outside(*session.plan());
+  const std::optional<PlanSummary> plan = session.plan();
+  ASSERT_TRUE(plan);
+  const HeldValues* const held = held_outside(*plan);
   ASSERT_NE(held, nullptr);
   EXPECT_GT(held->values, 0);
   EXPECT_EQ(held->bytes, 0);
