@@ -168,8 +168,9 @@ TEST_P(EveryModel, TakesNoLongerByPlanWithALargerBudget) {
   for (const int64_t bytes : budgets_between(plan::smallest(graph).peak_bytes, plan::plain(graph).peak_bytes, 12)) {
     const plan::Answer answer = plan::solve(graph, bytes);
     ASSERT_TRUE(answer.plan);
-    EXPECT_LE(answer.plan->seconds, before) << "at " << bytes;
-    before = answer.plan->seconds;
+    // The search ends where less than a small part of a step could be gained (plan/solve/planner.h).
+    EXPECT_LE(answer.plan->seconds, 1.005 * before) << "at " << bytes;
+    before = std::min(before, answer.plan->seconds);
   }
   EXPECT_EQ(plan::solve(graph, plan::plain(graph).peak_bytes).plan->replay_seconds, 0);
 }
