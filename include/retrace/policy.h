@@ -68,8 +68,8 @@ Policy selective(const std::vector<std::string>& operators);
 // The operators that are most expensive to repeat: matrix products and convolutions.
 Policy selective();
 
-// Ask `decide` once per recorded operator, in forward. It runs on the training thread, must not throw away the step by
-// calling operators, and what it throws reaches the caller of the operator.
+// Ask `decide` once per recorded operator, in forward. It runs on the training thread. Operators that
+// it calls are not recorded, so it must not change the step's tensors. What it throws reaches the caller of the operator.
 Policy custom(std::function<Decision(const OpInfo&)> decide);
 
 // The same with a plain yes (keep) or no.

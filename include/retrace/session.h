@@ -34,7 +34,7 @@ struct SessionOptions {
   // sample is compared.
   Verify verify = Verify::first_step;
 
-  // Under a budget. background: a kind of step that comes back gets a quick plan before it begins, in at most 2 % of its
+  // Under a budget. background: a kind of step that comes back gets a quick plan before it begins, in about 2 % of its
   // time or 5 ms; a thread of low priority looks for a better one, which a later step adopts. foreground: the next step
   // waits for the full search, and the same steps get the same plans every time: for tests and benchmarks.
   Planning planning = Planning::background;

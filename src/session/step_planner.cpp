@@ -122,9 +122,7 @@ void StepPlanner::plan(StepProfile& profile) {
   profile.wants_search = true;
   if (found) {
     found->plan.planning_seconds = spent;
-    found->plan.budget_bytes = budget;
-    found->plan.peak_bytes += shift;
-    found->plan.at_peak.other += shift;
+    found->move_to(budget, shift);
     profile.adopt(std::move(*found), start_, false);
   } else if (profile.eviction) {
     profile.go_by_eviction(0, spent);
@@ -146,8 +144,9 @@ void StepPlanner::start_search(StepProfile& profile) {
   profile.better_timed = profile.wants_search = false;
   search_.profile = profile.id;
   search_.start = start_;
+  search_.shift_bytes = start_.bytes - profile.start.bytes;
   search_.running =
-      std::make_unique<PlanSearch>(profile.graph, profile.planned(), budget - (start_.bytes - profile.start.bytes),
+      std::make_unique<PlanSearch>(profile.graph, profile.planned(), budget - search_.shift_bytes,
                                    std::max(replay_seconds * static_cast<double>(profile.seen), kLeastSearchSeconds));
 }
 
@@ -168,11 +167,8 @@ void StepPlanner::adopt_found() {
   }
   if (!result.found) return;
   plan::Plan& plan = result.found->plan;
-  const int64_t shift = search_.start.bytes - profile.start.bytes;
   plan.planning_seconds = result.seconds;
-  plan.budget_bytes = budget_bytes(&profile);
-  plan.peak_bytes += shift;
-  plan.at_peak.other += shift;
+  result.found->move_to(budget_bytes(&profile), search_.shift_bytes);
   const Planned* const now = profile.planned();
   const bool fits = plan.peak_bytes + start_.bytes - search_.start.bytes <= plan.budget_bytes;
   if (!fits || (now && now->plan->replay_seconds <= plan.replay_seconds)) return;

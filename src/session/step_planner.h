@@ -62,7 +62,8 @@ class StepPlanner {
 
   struct Search {
     int64_t profile = 0;
-    StepStart start;
+    StepStart start;          // that the plan is for
+    int64_t shift_bytes = 0;  // live at that start, beyond what the graph began with
     std::unique_ptr<PlanSearch> running;
   };
 

@@ -17,6 +17,13 @@ namespace retrace {
 struct FoundPlan {
   plan::Plan plan;
   std::vector<char> unheld_roots;  // by value
+
+  // For a step that begins with so many bytes more than the graph it was made from.
+  void move_to(int64_t budget_bytes, int64_t shift_bytes) {
+    plan.budget_bytes = budget_bytes;
+    plan.peak_bytes += shift_bytes;
+    plan.at_peak.other += shift_bytes;
+  }
 };
 
 // Steps keep what autograd saves until memory runs short: no plan was looked for yet, or none is known to take less time.

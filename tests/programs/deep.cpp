@@ -75,20 +75,6 @@ Program deep_lstm() {
   });
 }
 
-Program deep_seq2seq() {
-  constexpr int64_t kTokens = 50, kWidth = 32, kBatch = 16, kFrom = 24, kTo = 24;
-  nn::Transformer transformer(nn::TransformerOptions(kWidth, 4, 4, 4).dim_feedforward(128).dropout(0.1));
-  nn::Embedding embedding(kTokens, kWidth);
-  nn::Linear head(kWidth, kTokens);
-  return train_with_adam(parameters_of(transformer, embedding, head), [transformer, embedding, head]() mutable {
-    const Tensor source = torch::randint(0, kTokens, {kFrom, kBatch}),
-                 target = torch::randint(0, kTokens, {kTo, kBatch});
-    const Tensor causal = nn::TransformerImpl::generate_square_subsequent_mask(kTo);
-    const Tensor states = transformer(embedding(source), embedding(target), /*src_mask=*/Tensor(), causal);
-    return F::cross_entropy(head(states).flatten(0, 1), target.flatten());
-  });
-}
-
 Program penalized_mlp() {
   constexpr int64_t kRows = 1024, kWidth = 32;
   nn::Sequential net =

@@ -65,18 +65,25 @@ Program packed_lstm() {
   });
 }
 
-Program seq2seq() {
-  constexpr int64_t kTokens = 50, kWidth = 32, kBatch = 16, kFrom = 16, kTo = 12;
-  nn::Transformer transformer(nn::TransformerOptions(kWidth, 4, 2, 2).dim_feedforward(64).dropout(0.1));
+namespace {
+
+Program translate(int64_t layers, int64_t feedforward, int64_t from, int64_t to) {
+  constexpr int64_t kTokens = 50, kWidth = 32, kBatch = 16;
+  nn::Transformer transformer(
+      nn::TransformerOptions(kWidth, 4, layers, layers).dim_feedforward(feedforward).dropout(0.1));
   nn::Embedding embedding(kTokens, kWidth);
   nn::Linear head(kWidth, kTokens);
-  return train_with_adam(parameters_of(transformer, embedding, head), [transformer, embedding, head]() mutable {
-    const Tensor source = torch::randint(0, kTokens, {kFrom, kBatch}),
-                 target = torch::randint(0, kTokens, {kTo, kBatch});
-    const Tensor causal = nn::TransformerImpl::generate_square_subsequent_mask(kTo);
+  return train_with_adam(parameters_of(transformer, embedding, head), [=]() mutable {
+    const Tensor source = torch::randint(0, kTokens, {from, kBatch}), target = torch::randint(0, kTokens, {to, kBatch});
+    const Tensor causal = nn::TransformerImpl::generate_square_subsequent_mask(to);
     const Tensor states = transformer(embedding(source), embedding(target), /*src_mask=*/Tensor(), causal);
     return loss_of(head(states), target);
   });
 }
+
+}  // namespace
+
+Program seq2seq() { return translate(2, 64, 16, 12); }
+Program deep_seq2seq() { return translate(4, 128, 24, 24); }
 
 }  // namespace retrace::test::programs
