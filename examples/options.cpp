@@ -52,7 +52,8 @@ void append(std::vector<T>& all, const std::vector<T>& some) {
 
 [[noreturn]] void bad_input(const char* program, const std::string& what) {
   std::cerr << program << ": " << what << ", nothing was run.\n"
-            << "usage: " << program << " [--small] [--verify] [--steps N] [--plain | --policy P | --budget B]...\n"
+            << "usage: " << program
+            << " [--small] [--verify] [--steps N] [--tape FILE] [--plain | --policy P | --budget B]...\n"
             << "       P is keep_all, selective, every:N or recompute_all; B is 60%, 100MiB or a number of bytes\n";
   std::exit(kBadInput);
 }
@@ -117,6 +118,8 @@ Options::Options(int argc, char** argv) {
         verify = true;
       } else if (option == "--steps") {
         steps = std::atoi(value().c_str());
+      } else if (option == "--tape") {
+        tape = value();
       } else if (option == "--plain") {
         settings.push_back({"plain", false});
       } else if (option == "--policy") {
@@ -144,13 +147,14 @@ Options::~Options() {
             << ", \"peak_bytes\": " << (highest == figures.step_peak_bytes.end() ? 0 : *highest)
             << ", \"end_bytes\": " << retrace::memory::live_bytes() << ", \"operators\": " << figures.operators
             << ", \"plans\": " << figures.plans << ", \"planning_seconds\": " << figures.planning_seconds
+            << ", \"replay_seconds\": " << retrace::stats().replay_seconds
             << ", \"steps_planned\": " << figures.steps_planned << ", \"step_seconds\": " << list(figures.step_seconds)
             << ", \"step_peak_bytes\": " << list(figures.step_peak_bytes) << "}" << std::endl;
 }
 
 // -- Sessions --
 
-Session::Session(const Options& options) {
+Session::Session(const Options& options) : tape_(options.tape) {
   const retrace::SessionOptions how{.verify = options.verify ? retrace::Verify::always : retrace::Verify::first_step};
   if (options.verify) retrace::memory::set_poison(true);
   if (options.budget) {
@@ -162,6 +166,7 @@ Session::Session(const Options& options) {
 
 Session::~Session() {
   const retrace::Stats stats = session_ ? session_->stats() : retrace::Stats();
+  if (session_ && !tape_.empty()) session_->save_tape(tape_);
   session_.reset();  // its end belongs to the time of the whole run
   const double seconds = begin_ ? seconds_since(*begin_) : 0;
   const std::lock_guard lock(figures.mutex);

@@ -35,6 +35,7 @@ struct Options {
   int steps = 0;        // --steps N; by default 20, in miniature 5
   std::string setting;  // "plain", "keep_all", "every:2", "60%", "100MiB"
   bool budget = false;  // whether that is a budget
+  std::string tape;     // --tape FILE: where the last step is written to, for `retrace explain` and its like
 };
 
 class Session;
@@ -67,6 +68,7 @@ class Session {
   friend class Step;
   std::optional<retrace::Session> session_;  // none in a plain run
   std::optional<std::chrono::steady_clock::time_point> begin_;
+  std::string tape_;
   std::vector<double> step_seconds_;
   std::vector<int64_t> step_peak_bytes_;
   int64_t steps_planned_ = 0;

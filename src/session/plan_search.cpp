@@ -148,6 +148,11 @@ void PlanSearch::run(Work& work) {
     work.result.found = with_roots_that_pay(*work.graph, [&](const plan::Graph& graph, const auto& unheld) {
       const bool comparable = work.known.plan && *work.known.unheld_roots == unheld;
       options.known = comparable ? work.known.plan->choices : plan::Choices();
+      // What the search finds within budgets of whole percents can be slower than a lucky find within this one.
+      if (!comparable) {
+        if (auto quick = plan::quick_solve(graph, work.budget_bytes, options.most_effort / 2, options.stop))
+          options.known = std::move(quick->choices);
+      }
       plan::Answer answer = plan::solve(graph, work.budget_bytes, options);
       work.result.complete = !answer.stopped && answer.effort < options.most_effort;
       return std::move(answer.plan);

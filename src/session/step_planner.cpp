@@ -25,8 +25,7 @@ constexpr double kQuickSeconds = 0.005;
 constexpr double kBearableShare = 0.5;  // of the step
 constexpr double kBearableSeconds = 0.02;
 
-constexpr double kLeastSearchSeconds = 0.05;  // of which nobody will notice anything
-constexpr double kWorthSearching = 0.005;     // of the step: what is rebuilt, or more could be saved than that
+constexpr double kWorthSearching = 0.005;  // of the step: what is rebuilt, or more could be saved than that
 
 // The smallest budget at a price that a user would pay: a little above it, steps may be many times as fast.
 int64_t bearable_bytes(const plan::Graph& graph) {
@@ -73,6 +72,7 @@ std::shared_ptr<BudgetedStep> StepPlanner::begin_step(const std::shared_ptr<Time
     adopt_found();
     if (needs_plan(expected)) plan(expected);
     start_search(expected);
+    plan_for_relatives();
     match = match_for(expected);
   }
   return std::make_shared<BudgetedStep>(
@@ -158,8 +158,16 @@ void StepPlanner::adopt_found() {
   background_planning_seconds_ += result.seconds;
   const auto searched =
       std::find_if(profiles_.begin(), profiles_.end(), [&](const auto& p) { return p->id == search_.profile; });
-  if (searched == profiles_.end()) return;
+  if (searched == profiles_.end()) {
+    search_.for_relatives = false;
+    return;
+  }
   StepProfile& profile = **searched;
+  if (std::exchange(search_.for_relatives, false)) {
+    const bool helps = result.found && result.found->plan.replay_seconds < profile.eviction->replay_seconds;
+    if (helps) related_ = std::make_shared<const plan::RelatedPlan>(*profile.graph, result.found->plan.choices);
+    return;
+  }
   // One that was cut short begins again when there is twice as much to gain.
   if (!result.complete) {
     profile.wants_search = true;
@@ -175,8 +183,28 @@ void StepPlanner::adopt_found() {
   profile.adopt(std::move(*result.found), search_.start, true);
 }
 
+// Steps that are all of new kinds get no plan of their own; one for the step that rebuilt most tells what is best let go of in
+// the others.
+void StepPlanner::plan_for_relatives() {
+  if (planning_ == Planning::foreground || search_.running) return;
+  if (profiles_.back()->seen > 1 || related_seconds_ < may_relate_at_seconds_) return;
+  const auto replay_seconds = [](const std::unique_ptr<StepProfile>& p) {
+    return p->eviction && !p->helped_relatives ? p->eviction->replay_seconds : 0;
+  };
+  StepProfile& chosen = **std::max_element(profiles_.begin(), profiles_.end(),
+                                           [&](auto& a, auto& b) { return replay_seconds(a) < replay_seconds(b); });
+  const int64_t budget = budget_bytes(nullptr);
+  if (budget == kNoBudget || chosen.helped_relatives || !chosen.eviction) return;
+  search_.profile = chosen.id;
+  search_.for_relatives = chosen.helped_relatives = true;
+  search_.running = std::make_unique<PlanSearch>(chosen.graph, nullptr, budget - (start_.bytes - chosen.start.bytes),
+                                                 related_seconds_);
+  may_relate_at_seconds_ = 2 * related_seconds_;
+}
+
 PlanMatch StepPlanner::no_match() const {
   PlanMatch match;
+  match.related = related_;
   match.budget_bytes = budget_bytes(nullptr);
   match.looks_for_ways = steps_ == 1;
   return match;
@@ -187,6 +215,7 @@ PlanMatch StepPlanner::match_for(const StepProfile& profile) const {
   match.budget_bytes = budget_bytes(&profile);
   match.prefix_hashes = profile.prefix_hashes;
   match.looks_for_ways = !profile.looked_for_ways;
+  if (std::holds_alternative<NotPlanned>(profile.state)) match.related = related_;
   const Planned* const planned = profile.planned();
   if (!planned) return match;
   match.plan = planned->plan;
@@ -255,6 +284,7 @@ plan::Graph StepPlanner::end_step(const BudgetedStep& step, const Timeline& time
     profile->learn(step, timeline, start_);
   } else {
     profile = &add_profile(timeline);
+    if (profiles_made_ > 1) related_seconds_ += replay_seconds;
   }
   profile->looked_for_ways |= step.looks_for_ways();
   if (budget_.fraction()) learn_plain(*profile, step, timeline);

@@ -24,6 +24,8 @@
 
 namespace retrace {
 
+inline constexpr double kLeastSearchSeconds = 0.05;  // of which nobody will notice anything
+
 // Thread-safe: an open step asks while others may look.
 class StepPlanner {
  public:
@@ -47,6 +49,7 @@ class StepPlanner {
   void plan(StepProfile& profile);
   void start_search(StepProfile& profile);
   void adopt_found();
+  void plan_for_relatives();
 
   PlanMatch match_for(const StepProfile& profile) const;
   PlanMatch find_match(size_t index, uint64_t prefix_hash);
@@ -64,6 +67,7 @@ class StepPlanner {
     int64_t profile = 0;
     StepStart start;          // that the plan is for
     int64_t shift_bytes = 0;  // live at that start, beyond what the graph began with
+    bool for_relatives = false;
     std::unique_ptr<PlanSearch> running;
   };
 
@@ -72,8 +76,12 @@ class StepPlanner {
   mutable std::mutex mutex_;                            // guards what follows
   std::vector<std::unique_ptr<StepProfile>> profiles_;  // the latest last
   Search search_;
-  std::optional<Shortage> refusal_;      // of a step that broke the budget after its last backward
-  std::optional<StepPeak> other_plain_;  // of steps that had no backward
+  // For steps that have no plan of their own because their sizes or operators are always others.
+  std::shared_ptr<const plan::RelatedPlan> related_;
+  double related_seconds_ = 0;                          // that such steps have spent rebuilding
+  double may_relate_at_seconds_ = kLeastSearchSeconds;  // so that each search has had time to pay
+  std::optional<Shortage> refusal_;                     // of a step that broke the budget after its last backward
+  std::optional<StepPeak> other_plain_;                 // of steps that had no backward
   int64_t steps_ = 0;
   int64_t profiles_made_ = 0;
   int64_t plans_made_ = 0;

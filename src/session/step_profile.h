@@ -87,8 +87,9 @@ struct StepProfile {
   bool timed = false;            // by a step that did nothing but follow its plan
   bool better_timed = false;     // since the plan was made
   bool wants_search = true;
-  int64_t may_replan_at = 0;  // so many steps seen: one that is never as predicted must not be planned every time
-  int64_t may_search_at = 2;  // likewise
+  bool helped_relatives = false;  // a plan for it was looked for, for steps of other kinds
+  int64_t may_replan_at = 0;      // so many steps seen: one that is never as predicted must not be planned every time
+  int64_t may_search_at = 2;      // likewise
 };
 
 }  // namespace retrace

@@ -31,7 +31,8 @@ void BudgetedStep::check_budget() {
   refuse_(*this);
 }
 
-void BudgetedStep::meets_op(size_t index, uint64_t prefix_hash) {
+void BudgetedStep::meets_op(size_t index, uint64_t prefix_hash, uint64_t kind) {
+  recent_.add(kind);
   if (diverged_ || only_measures_) return;
   const auto& expected = match_.prefix_hashes;
   if (expected && index < expected->size() && (*expected)[index] == prefix_hash) return;
@@ -50,6 +51,10 @@ plan::Choice BudgetedStep::choice(ValueId value) const {
   const plan::Choices& choices = match_.plan->choices;
   const auto at = static_cast<size_t>(value);
   return at < choices.size() ? choices[at] : plan::Choice::keep();
+}
+
+plan::RelatedPlan::Advice BudgetedStep::advice(size_t result) const {
+  return match_.related ? match_.related->advice(recent_, result) : plan::RelatedPlan::Advice::none;
 }
 
 const store::Kind* BudgetedStep::kind(ValueId value) const {

@@ -12,6 +12,7 @@
 
 #include "memory/allocator.h"
 #include "plan/solve/plan.h"
+#include "plan/solve/related_plan.h"
 #include "tape/shared_tape.h"
 
 namespace retrace {
@@ -22,6 +23,7 @@ struct PlanMatch {
   std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
   std::shared_ptr<const store::Kinds> kinds;              // by value: how to hold it; null: as it is
   std::shared_ptr<const std::vector<char>> unheld_roots;  // by value: holding them does not pay
+  std::shared_ptr<const plan::RelatedPlan> related;       // for a step without a plan of its own; null: none
   int64_t budget_bytes = 0;                               // of that kind of step; kNoBudget: it is only measured
   bool is_new = false;                                    // no step has followed it to its end
   bool looks_for_ways = false;                            // in which values could be held: not known yet
@@ -44,11 +46,12 @@ class BudgetedStep final : public memory::Governor {
   bool holds_root(ValueId value) const;
 
   void attach(const std::shared_ptr<SharedTape>& shared, Tape& tape);
-  void meets_op(size_t index, uint64_t prefix_hash);
+  void meets_op(size_t index, uint64_t prefix_hash, uint64_t kind);
 
   // Whether a plan tells what to do with values; else everything autograd saves is kept until memory runs short.
   bool follows_plan() const { return match_.plan != nullptr; }
   plan::Choice choice(ValueId value) const;
+  plan::RelatedPlan::Advice advice(size_t result) const;  // on a result of the operator that it met last
   const std::shared_ptr<const plan::Plan>& plan() const { return match_.plan; }
   const store::Kind* kind(ValueId value) const;         // the plan's, if it is held in another way than as it is
   const store::Kinds& kinds() const { return kinds_; }  // that values may be held in
@@ -77,6 +80,7 @@ class BudgetedStep final : public memory::Governor {
   FindMatch find_match_;
   Refuse refuse_;
   std::weak_ptr<SharedTape> tape_;
+  plan::RecentOps recent_;
   bool diverged_ = false;
   bool changed_plan_ = false;
   bool refused_ = false;

@@ -64,17 +64,51 @@ int64_t Eviction::evictable_bytes(ValueId id) const {
   return v.held.is_shared() ? 0 : v.bytes;
 }
 
-double Eviction::time_away(ValueId id) const {
+double Eviction::time_away(ValueId id) {
   const Value& v = tape_.value(id);
   const OpId at = tape_.backward_at();
-  return static_cast<double>(at == kNone ? tape_.clock() - v.last_used : std::abs(at - v.recorded_at)) + 1;
+  return static_cast<double>(at == kNone ? tape_.clock() - v.last_used : std::abs(at - next_use(id, at))) + 1;
+}
+
+// Where backward, which has come to `at` and goes down, wants it: at an op that reads it and is to be run again, or whose
+// gradient needs it.
+OpId Eviction::next_use(ValueId id, OpId at) {
+  Value& v = tape_.value(id);
+  const auto before = [&](const Op& reader) {
+    for (const TensorArg& arg : reader.args) {
+      if (arg.value == id && !arg.shape_only) return arg.read_before_by;
+    }
+    return kNone;
+  };
+  while (v.last_read_by > at && tape_.find_op(v.last_read_by)) v.last_read_by = before(tape_.op(v.last_read_by));
+  for (OpId reader = v.last_read_by; reader != kNone && reader <= at;) {
+    const Op* const op = tape_.find_op(reader);
+    if (!op || op->pending > 0 || v.handles > 0) return reader;
+    reader = before(*op);
+  }
+  return v.recorded_at;
+}
+
+// In forward, and of what has been held since then: what was rebuilt is wanted soon.
+bool Eviction::is_expendable(ValueId id) const {
+  const Value& v = tape_.value(id);
+  return v.expendable && is_held(v);
 }
 
 Eviction::Candidate Eviction::cheapest() {
+  const Candidate expendable = cheapest([this](ValueId id) { return is_expendable(id); });
+  if (expendable.value != kNone) return expendable;
+  const Candidate best = cheapest([](ValueId) { return true; });
+  return best.value == kNone ? any_evictable() : best;
+}
+
+template <class MayGo>
+Eviction::Candidate Eviction::cheapest(MayGo may_go) {
   Candidate best;
   const ValueId stride = std::max(1, tape_.next_value() / kMostCandidates);
   const auto first = static_cast<ValueId>(tape_.clock() % stride);
   for (ValueId id = first; id < tape_.next_value(); id += stride) {
+    if (!may_go(id)) continue;
     const int64_t bytes = evictable_bytes(id);
     if (bytes == 0) continue;
     const std::optional<double> seconds = seconds_to_rebuild(id);
@@ -84,7 +118,7 @@ Eviction::Candidate Eviction::cheapest() {
     const double score = tape_.value(id).alive == 0 ? 0 : cost / (static_cast<double>(bytes) * time_away(id));
     if (best.value == kNone || score < best.score) best = {id, score};
   }
-  return best.value == kNone && stride > 1 ? any_evictable() : best;
+  return best;
 }
 
 Eviction::Candidate Eviction::any_evictable() {

@@ -25,11 +25,15 @@ class Eviction {
   int64_t evict(ValueId value);  // if it can go; returns the bytes freed
 
  private:
+  template <class MayGo>
+  Candidate cheapest(MayGo may_go);
+  bool is_expendable(ValueId id) const;
   bool is_at_hand(ValueId id);
   double replay_seconds(const Op& op, ValueId wanted);
   std::optional<double> seconds_to_rebuild(ValueId id);
   int64_t evictable_bytes(ValueId id) const;
-  double time_away(ValueId id) const;
+  double time_away(ValueId id);
+  OpId next_use(ValueId id, OpId at);
   void note_gone(ValueId id);
   Candidate any_evictable();
   void hold_roots_of(ValueId id);

@@ -19,7 +19,7 @@ Fate fate_when_saved(const Tape& tape, ValueId id, bool scope_may_drop) {
   return scope_may_drop && !tape.value(id).unwritten ? fate_of(tape, id) : Fate::root;
 }
 
-void note_wish(Tape& tape, ValueId id, bool policy_keeps) {
+void note_wish(Tape& tape, ValueId id, size_t result, bool policy_keeps) {
   Value& v = tape.value(id);
   const BudgetedStep* const step = tape.budgeted_step.get();
   if (!step) {
@@ -27,6 +27,10 @@ void note_wish(Tape& tape, ValueId id, bool policy_keeps) {
   } else if (step->follows_plan()) {
     v.keep = step->choice(id).holds();
     v.kind = step->kind(id);
+  } else {
+    const auto advice = step->advice(result);
+    v.keep = advice == plan::RelatedPlan::Advice::hold;
+    v.expendable = advice == plan::RelatedPlan::Advice::forget;
   }
 }
 

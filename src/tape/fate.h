@@ -32,8 +32,9 @@ inline bool is_root(Fate fate) { return fate == Fate::root || fate == Fate::unhe
 inline bool is_held_when_read(Fate fate) { return is_root(fate) || fate == Fate::keep; }
 inline bool is_held_when_saved(Fate fate) { return is_held_when_read(fate) || fate == Fate::keep_if_saved; }
 
-// An operator made `value`: what the plan wants with it, or without a budget the policy, which said `policy_keeps`.
-void note_wish(Tape& tape, ValueId value, bool policy_keeps);
+// An operator made `value`, its so manieth result: what the plan wants with it, or without a budget the policy, which said
+// `policy_keeps`.
+void note_wish(Tape& tape, ValueId value, size_t result, bool policy_keeps);
 
 // Whether a scope forgets anything at all. A budget governs what is inside its step, keep_all() too.
 bool may_drop(const PolicyRules& rules, const BudgetedStep* budgeted_step);

@@ -87,6 +87,7 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
     hold_if_no_larger(tape, id, tensor.storage());
   }
   value_ = id;
+  saved_at_ = tape.next_op();
   tape.add_handle(*this);
   if (scope.cuts) scope.cuts->saved(tape, id, tensor.storage());
   if (!v.held.storage()) count(counters_, &Counters::dropped_tensors);
@@ -131,7 +132,7 @@ at::Tensor Handle::unpack_value() {
   const SharedTape::Lock lock(*tape_);
   Tape& tape = *lock;
   begin_event(tape);
-  tape.set_backward_at(tape.value(value_).recorded_at);
+  tape.set_backward_at(saved_at_);
   const uint64_t round = current_round();
   if (tape.join_round(round)) remember_round(tape_);
   if (tape.timeline && timeline_id_ >= 0) tape.timeline->unpack_begins(tape, timeline_id_);

@@ -64,6 +64,7 @@ class Handle final : public compat::SavedVariableHooks {
   StepCounters counters_;
   int32_t timeline_id_ = -1;
   size_t position_ = 0;
+  OpId saved_at_ = kNone;  // so many ops had been recorded
   c10::SmallVector<uint64_t, 1> rounds_;
 };
 

@@ -169,9 +169,10 @@ class Recording {
   }
 
   void add_values(Tape& tape, OpId id, bool keep) {
+    size_t result = 0;
     for (const size_t i : fresh_) {
       const ValueId v = tape.add_fresh(outputs_[i], id);
-      note_wish(tape, v, keep);
+      note_wish(tape, v, result++, keep);
       tape.value(v).scratch = static_cast<int>(i) == traits_.scratch_output;
       tape.value(v).unwritten = traits_.uninitialised && outputs_[i].numel() > 0;
       // What a factory made is often written element by element: then a sample would not do.
@@ -188,7 +189,7 @@ class Recording {
         return op_->args[j].value == arg.value && op_->args[j].becomes != kNone;
       });
       arg.becomes = same == written().end() ? overwrite(tape, arg, seen()[i], id) : op_->args[*same].becomes;
-      note_wish(tape, arg.becomes, keep);
+      note_wish(tape, arg.becomes, result++, keep);
       if (!traits_.collective) mark_made(tape, arg.becomes, seen()[i], false);
     }
   }
@@ -209,7 +210,8 @@ class Recording {
       const size_t index = tape.timeline->prefix_hashes().size();
       const uint64_t hash = tape.timeline->add_hash(*op_, bytes);
       tape.marking.place = hash;
-      if (tape.budgeted_step) tape.budgeted_step->meets_op(index, hash);
+      if (tape.budgeted_step)
+        tape.budgeted_step->meets_op(index, hash, plan::kind_of(traits_.name.name, fresh_.size()));
       is_new = tape.known && tape.known->verifies() &&
                (tape.known->is_new(hash) || (tape.budgeted_step && tape.budgeted_step->plan_is_new()));
     }

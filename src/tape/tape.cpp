@@ -86,8 +86,11 @@ ValueId Tape::add_found(ValueId before) {
 }
 
 void Tape::append(std::unique_ptr<Op> op) {
-  for (const TensorArg& arg : op->args) {
-    if (!arg.shape_only) value(arg.value).consumed = true;
+  for (TensorArg& arg : op->args) {
+    if (arg.shape_only) continue;
+    Value& v = value(arg.value);
+    v.consumed = true;
+    arg.read_before_by = std::exchange(v.last_read_by, next_op());
   }
   ops_.push_back(std::move(op));
   ++sweeping.since_collect;

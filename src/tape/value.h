@@ -32,8 +32,9 @@ struct ValueHolding {
   int64_t last_used = 0;                                           // by the tape's clock
   int32_t handles = 0;                                             // that stand for it
   int32_t holders = 0;                                             // of its bytes, for the books: `held` and handles
-  bool keep = false;      // the policy wants it held, and every later content of its storage with it
-  bool consumed = false;  // an op on the tape reads it
+  bool keep = false;        // the policy wants it held, and every later content of its storage with it
+  bool expendable = false;  // goes before others when memory runs short
+  bool consumed = false;    // an op on the tape reads it
 };
 
 // Its content as its operator left it, or as it was first seen: to notice writes that LibTorch does not count.
@@ -50,6 +51,7 @@ struct ValueMark {
 // What those who walk over the tape note, each for itself.
 struct ValueScratch {
   int32_t uses = 0;            // within the running replay
+  OpId last_read_by = kNone;   // of the ops that backward has not gone past
   uint32_t priced = 0;         // the last time somebody summed over values
   float behind_seconds = 0;    // to rebuild what was evicted and is made from it
   bool segment_start = false;  // a rebuild in segments stopped here

@@ -71,6 +71,20 @@ TEST(Tiers, TheBackgroundSearchIsAdoptedAndKeepsTheBudget) {
   EXPECT_TRUE(is_planned(session)) << session.stats().why_no_plan;
 }
 
+TEST(Tiers, StepsThatNeverComeBackAreHelpedByAPlanForOneOfThem) {
+  const Chain chain(16);
+  const int64_t bytes = work_on(chain, 1024).between(0.3);
+  Session session(budget(bytes));
+  int64_t rows = 1024;
+  for (; rows > 512 && session.stats().background_planning_seconds == 0; --rows) {
+    work_on(chain, rows).step(session, bytes);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_GT(session.stats().background_planning_seconds, 0);
+  for (int i = 0; i < 3; ++i) work_on(chain, rows--).step(session, bytes);
+  EXPECT_EQ(session.stats().why_no_plan, "it is the first of its kind");
+}
+
 TEST(Tiers, InTheForegroundNothingRunsBesideTraining) {
   const Chain chain;
   const Work work = work_on(chain, 128);

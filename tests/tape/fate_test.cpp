@@ -24,13 +24,13 @@ TEST_F(Fates, WhatHasNoRecipeIsHeldByWhoeverNeedsIt) {
 }
 
 TEST_F(Fates, WhatNobodyWantsKeptIsRebuilt) {
-  note_wish(tape, made, /*policy_keeps=*/false);
+  note_wish(tape, made, 0, /*policy_keeps=*/false);
   EXPECT_EQ(fate_of(tape, made), Fate::rebuild);
   EXPECT_FALSE(is_held_when_saved(fate_of(tape, made)));
 }
 
 TEST_F(Fates, WhatThePolicyKeepsIsHeldUntilTheWishIsTakenBack) {
-  note_wish(tape, made, /*policy_keeps=*/true);
+  note_wish(tape, made, 0, /*policy_keeps=*/true);
   EXPECT_EQ(fate_of(tape, made), Fate::keep);
   EXPECT_TRUE(is_held_when_read(fate_of(tape, made)));
   tape.value(made).keep = false;
@@ -38,9 +38,9 @@ TEST_F(Fates, WhatThePolicyKeepsIsHeldUntilTheWishIsTakenBack) {
 }
 
 TEST_F(Fates, ALaterContentOfAKeptStorageIsKeptToo) {
-  note_wish(tape, made, /*policy_keeps=*/true);
+  note_wish(tape, made, 0, /*policy_keeps=*/true);
   const ValueId later = tape.add_written(result, /*producer=*/1);
-  note_wish(tape, later, /*policy_keeps=*/false);
+  note_wish(tape, later, 0, /*policy_keeps=*/false);
   EXPECT_EQ(fate_of(tape, later), Fate::keep);
 }
 

@@ -134,9 +134,9 @@ Candidate Planner::solve_rung(size_t number, Front& front) {
   const int64_t budget_bytes = ladder_[number];
   price(budget_bytes);
   Candidate best;
-  effort_.allow(events_in(kMostSeconds / 8));
   for (const Strategy& strategy : all_strategies()) {
     if (!strategy.in_best) continue;
+    if (!best.fits(budget_bytes)) effort_.allow(events_in(kMostSeconds / 8));  // each its share, until one fits
     if (effort_.exhausted()) break;
     Candidate found = run(strategy.name, &front, [&] { return strategy.solve(context_, budget_bytes, best); });
     if (is_better(found, best, budget_bytes)) best = std::move(found);

@@ -29,6 +29,7 @@ class QuickSearch {
       context_.bound.tighten(budget_bytes_, fits() ? best_.seconds : graph_.seconds, kPriceSteps);
       consider("mincut", finish(context_.search.simulate(context_.bound.choices(context_.bound.per_event()))));
     }
+    if (!fits() && !effort_.exhausted()) consider("from_frontiers", use("from_frontiers", budget_bytes_));
     // Repairs are a matter of luck where replays hardly fit: a little less may work where this budget does not.
     for (int64_t aim = budget_bytes_; aim > budget_bytes_ - budget_bytes_ / 10 && !fits() && !effort_.exhausted();) {
       consider("from_below", use("from_below", aim));

@@ -14,6 +14,8 @@ constexpr double kHopeless = 3;                          // steps
 constexpr double kCloseGap = 0.004, kCloseGapIfLarge = 0.02;
 constexpr size_t kLarge = 5000;  // values
 
+}  // namespace
+
 Candidate finish(SolverContext& context, Candidate start, int64_t budget_bytes) {
   Candidate result = context.search.repair(std::move(start), budget_bytes);
   if (result.peak_bytes > budget_bytes) return result;
@@ -21,8 +23,6 @@ Candidate finish(SolverContext& context, Candidate start, int64_t budget_bytes) 
   result = context.search.relax(std::move(result), budget_bytes);
   return context.search.fill(std::move(result), budget_bytes);
 }
-
-}  // namespace
 
 bool close_to_bound(const SolverContext& context, const Candidate& best, int64_t budget_bytes) {
   const double gap = context.graph.values.size() < kLarge ? kCloseGap : kCloseGapIfLarge;
@@ -117,8 +117,10 @@ Candidate solve_from_chain(SolverContext& context, int64_t budget_bytes, const C
   return finish(context, solve_chain(context, budget_bytes, best), budget_bytes);
 }
 
-Candidate solve_greedy(SolverContext& context, int64_t budget_bytes, const Candidate&) {
-  return context.search.repair(context.search.simulate(keep_saved(context.graph)), budget_bytes);
+// From above: everything is held that autograd saved, and let go of one by one. Where nothing else fits, this may.
+Candidate solve_greedy(SolverContext& context, int64_t budget_bytes, const Candidate& best) {
+  if (best.fits(budget_bytes)) return best;
+  return finish(context, context.search.simulate(keep_saved(context.graph)), budget_bytes);
 }
 
 // One value, or one kind of values, after another. Where the search by price is quick enough, that does better.
@@ -143,9 +145,11 @@ Candidate solve_priced(SolverContext& context, int64_t budget_bytes, const Candi
 }
 
 constexpr Strategy kStrategies[] = {
-    {"mincut", solve_mincut, true},  {"from_below", solve_from_below, true}, {"from_chain", solve_from_chain, true},
-    {"improve", improve_best, true}, {kPricedSearch, solve_priced, false},   {"chain", solve_chain, false},
-    {"every", solve_every, false},   {"greedy", solve_greedy, false},
+    {"mincut", solve_mincut, true},         {"greedy", solve_greedy, true},
+    {"from_below", solve_from_below, true}, {"from_frontiers", solve_from_frontiers, true},
+    {"from_chain", solve_from_chain, true}, {"improve", improve_best, true},
+    {kPricedSearch, solve_priced, false},   {"chain", solve_chain, false},
+    {"every", solve_every, false},
 };
 
 }  // namespace

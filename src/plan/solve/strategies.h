@@ -25,6 +25,7 @@ Choices keep_saved(const Graph& graph);
 
 // Values that everything later is computed from alone, in order: where a chain can be cut.
 std::vector<ValueId> cut_vertices(const SolverContext& context);
+Candidate solve_from_frontiers(SolverContext& context, int64_t budget_bytes, const Candidate& best);
 Candidate solve_chain(SolverContext& context, int64_t budget_bytes, const Candidate& best);
 
 // For several budgets at once, rising, from a start that need not fit any; first for the one with number `first`. What it
@@ -39,6 +40,9 @@ std::optional<Plan> quick_solve(const Graph& graph, int64_t budget_bytes, Effort
 
 // Choices as a plan: simulated once more. No plan within the budget rebuilds in less than `bound_seconds`.
 Plan plan_of(const Graph& graph, Choices choices, int64_t budget_bytes, std::string strategy, double bound_seconds);
+
+// Repaired until it fits, then filled.
+Candidate finish(SolverContext& context, Candidate start, int64_t budget_bytes);
 
 // Fits, and so close to the bound that more is not worth the time.
 bool close_to_bound(const SolverContext& context, const Candidate& best, int64_t budget_bytes);
