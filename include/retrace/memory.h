@@ -36,20 +36,25 @@ struct Bytes {
   int64_t total() const;  // the sum over owners, always
 };
 
-int64_t live_bytes();
-int64_t live_bytes(Owner owner);
-Bytes live();  // all owners at one moment
+// Whose memory. The CPU's is the only one that is counted today: functions throw NotSupported for another.
+struct Device {
+  std::string_view name = "cpu";
+};
 
-int64_t peak_bytes();             // the most live at once since reset_peak(), or since the library was loaded
-Bytes at_peak();                  // who held it at that moment
-int64_t activation_peak_bytes();  // the most of live less weights less gradients since reset_peak()
-void reset_peak();                // peaks start again from what is live now
+int64_t live_bytes(Device device = {});
+int64_t live_bytes(Owner owner, Device device = {});
+Bytes live(Device device = {});  // all owners at one moment
+
+int64_t peak_bytes(Device device = {});  // the most live at once since reset_peak(), or since the library was loaded
+Bytes at_peak(Device device = {});       // who held it at that moment
+int64_t activation_peak_bytes(Device device = {});  // the most of live less weights less gradients since reset_peak()
+void reset_peak(Device device = {});                // peaks start again from what is live now
 
 // An allocation that would bring the live bytes above the limit throws LibTorch's out-of-memory error, which says who
 // holds what, and allocates nothing. Throws UsageError, leaving the limit as it was, if more is live already.
-void set_limit(int64_t bytes);
-void clear_limit();  // the default: no limit
-std::optional<int64_t> limit();
+void set_limit(int64_t bytes, Device device = {});
+void clear_limit(Device device = {});  // the default: no limit
+std::optional<int64_t> limit(Device device = {});
 
 // For tests of programs: fill memory with NaN bytes as it is allocated and again before it is freed, so that a use of
 // either shows in the results. Off by default.

@@ -1,11 +1,9 @@
 #include "memory/allocator.h"
 
-#include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <mutex>
 #include <numeric>
 #include <string>
@@ -14,6 +12,7 @@
 
 #include <retrace/errors.h>
 
+#include "device/device.h"
 #include "libtorch/compat.h"
 
 namespace retrace::memory {
@@ -30,7 +29,7 @@ static_assert(sizeof(Header) == 64);
 }  // namespace
 
 // One lock for all counts: owners then sum to the total for every reader, at the cost of one uncontended lock per
-// allocation. Trivially destructible, because blocks are freed by static destructors too.
+// allocation. Never destroyed, because blocks are freed by static destructors too.
 struct Counter {
   std::mutex mutex;
   Bytes live;
@@ -61,6 +60,12 @@ namespace {
 Counter& counter() {
   static Counter* const instance = new Counter;
   return *instance;
+}
+
+// Throws NotSupported for a device that is not counted.
+Counter& counter(Device device) {
+  device_of(device.name);
+  return counter();
 }
 
 std::atomic<bool> poison{false};
@@ -136,7 +141,7 @@ void free_block(void* block) {
   if (!block) return;
   Header* const header = header_of(block);
   release(header->bytes, header->owner, header->book);
-  if (poison.load(std::memory_order_relaxed)) std::memset(block, 0xFF, header->bytes);
+  if (poison.load(std::memory_order_relaxed)) cpu().fill(block, 0xFF, static_cast<size_t>(header->bytes));
   wrapped->raw_deallocate(header);
 }
 
@@ -159,7 +164,7 @@ class CountingAllocator final : public compat::Allocator {
     }
     Header* const header = new (raw) Header{static_cast<int64_t>(bytes), owner};
     void* const block = header + 1;
-    if (poison.load(std::memory_order_relaxed)) std::memset(block, 0xFF, bytes);
+    if (poison.load(std::memory_order_relaxed)) cpu().fill(block, 0xFF, bytes);
     return {block, block, &free_block, at::kCPU};
   }
 };
@@ -187,8 +192,8 @@ void move_owner(Header* header, std::optional<Owner> from, Owner to) {
 
 void install() {
   static const bool done = [] {
-    wrapped = c10::GetCPUAllocator();
-    c10::SetCPUAllocator(new CountingAllocator, /*priority=*/1);
+    wrapped = cpu().allocator();
+    cpu().set_allocator(new CountingAllocator);
     return true;
   }();
   static_cast<void>(done);
@@ -211,8 +216,9 @@ std::optional<Owner> owner_of(const c10::Storage& storage) {
 }
 
 c10::Storage copy_of(const c10::Storage& storage) {
-  c10::Storage copy(c10::Storage::use_byte_size_t(), storage.nbytes(), c10::GetCPUAllocator(), /*resizable=*/true);
-  if (storage.nbytes() > 0) std::memcpy(copy.data_ptr().get(), storage.data_ptr().get(), storage.nbytes());
+  const DeviceSupport& device = device_of(storage.device_type());
+  c10::Storage copy(c10::Storage::use_byte_size_t(), storage.nbytes(), device.allocator(), /*resizable=*/true);
+  if (storage.nbytes() > 0) device.copy(copy.data_ptr().get(), storage.data_ptr().get(), storage.nbytes());
   return copy;
 }
 
@@ -286,38 +292,42 @@ std::string_view name(Owner owner) {
 
 int64_t Bytes::total() const { return std::accumulate(std::begin(by_owner), std::end(by_owner), int64_t{0}); }
 
-int64_t live_bytes() { return live().total(); }
-int64_t live_bytes(Owner owner) { return live()[owner]; }
+int64_t live_bytes(Device device) { return live(device).total(); }
+int64_t live_bytes(Owner owner, Device device) { return live(device)[owner]; }
 
-Bytes live() {
-  const std::lock_guard lock(counter().mutex);
-  return counter().live;
+Bytes live(Device device) {
+  Counter& c = counter(device);
+  const std::lock_guard lock(c.mutex);
+  return c.live;
 }
 
-int64_t peak_bytes() {
-  const std::lock_guard lock(counter().mutex);
-  return counter().peak;
+int64_t peak_bytes(Device device) {
+  Counter& c = counter(device);
+  const std::lock_guard lock(c.mutex);
+  return c.peak;
 }
 
-Bytes at_peak() {
-  const std::lock_guard lock(counter().mutex);
-  return counter().at_peak;
+Bytes at_peak(Device device) {
+  Counter& c = counter(device);
+  const std::lock_guard lock(c.mutex);
+  return c.at_peak;
 }
 
-int64_t activation_peak_bytes() {
-  const std::lock_guard lock(counter().mutex);
-  return counter().activation_peak;
+int64_t activation_peak_bytes(Device device) {
+  Counter& c = counter(device);
+  const std::lock_guard lock(c.mutex);
+  return c.activation_peak;
 }
 
-void reset_peak() {
-  Counter& c = counter();
+void reset_peak(Device device) {
+  Counter& c = counter(device);
   const std::lock_guard lock(c.mutex);
   c.peak = c.activation_peak = 0;
   c.note_peaks();
 }
 
-void set_limit(int64_t bytes) {
-  Counter& c = counter();
+void set_limit(int64_t bytes, Device device) {
+  Counter& c = counter(device);
   const std::lock_guard lock(c.mutex);
   if (bytes < c.total) {
     throw UsageError("[memory::set_limit] " + std::to_string(c.total) + " bytes are live, more than the limit of " +
@@ -327,14 +337,16 @@ void set_limit(int64_t bytes) {
   c.limit = bytes;
 }
 
-void clear_limit() {
-  const std::lock_guard lock(counter().mutex);
-  counter().limit.reset();
+void clear_limit(Device device) {
+  Counter& c = counter(device);
+  const std::lock_guard lock(c.mutex);
+  c.limit.reset();
 }
 
-std::optional<int64_t> limit() {
-  const std::lock_guard lock(counter().mutex);
-  return counter().limit;
+std::optional<int64_t> limit(Device device) {
+  Counter& c = counter(device);
+  const std::lock_guard lock(c.mutex);
+  return c.limit;
 }
 
 void set_poison(bool on) { poison = on; }

@@ -1,7 +1,6 @@
 #include "replay/replay.h"
 
 #include <ATen/core/grad_mode.h>
-#include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include <retrace/errors.h>
 
+#include "device/device.h"
 #include "libtorch/compat.h"
 #include "memory/allocator.h"
 #include "plan/simulate/demand.h"
@@ -27,7 +27,7 @@ namespace {
 // What stands behind a tensor whose content nobody looks at.
 const c10::Storage& no_content() {
   static const auto* const storage =
-      new c10::Storage(c10::Storage::use_byte_size_t(), 0, c10::GetCPUAllocator(), /*resizable=*/false);
+      new c10::Storage(c10::Storage::use_byte_size_t(), 0, cpu().allocator(), /*resizable=*/false);
   return *storage;
 }
 
@@ -124,9 +124,9 @@ bool Replay::at_hand(ValueId id, const Op* wanted_by) {
 c10::Storage Replay::obtain(ValueId id, const Op* wanted_by) {
   c10::Storage there = tape_.content(id, wanted_by);
   if (there || !tape_.value(id).held.is_stored()) return there;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = cpu().now();
   c10::Storage taken = tape_.value(id).held.take();
-  const auto spent = std::chrono::steady_clock::now() - start;
+  const auto spent = cpu().now() - start;
   if (tape_.timeline) tape_.timeline->track(taken);
   if (!tape_.counters.empty()) {
     count(tape_.counters.front(), &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
@@ -234,9 +234,9 @@ double Replay::call(Op& op, std::vector<c10::IValue>& stack) {
     }
   }
   const AsRecorded as_recorded(tape_.settings(op.settings));
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = cpu().now();
   op.handle.redispatchBoxed(op.keys, &stack);
-  const auto spent = std::chrono::steady_clock::now() - start;
+  const auto spent = cpu().now() - start;
   count(op.counters, &Counters::ops_replayed);
   count(op.counters, &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
   return std::chrono::duration<double>(spent).count();

@@ -1,12 +1,12 @@
 #include "tape/geometry.h"
 
-#include <c10/core/CPUAllocator.h>
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/TensorImpl.h>
 
 #include <algorithm>
 #include <sstream>
 
+#include "device/device.h"
 #include "libtorch/compat.h"
 
 namespace retrace {
@@ -72,7 +72,7 @@ std::string Geometry::describe() const {
 bool understood(const at::Tensor& tensor) {
   // What LibTorch gives any dense CPU tensor, and the two flags a Geometry knows.
   static const uint64_t kPlain =
-      (Geometry{}.over(c10::Storage(c10::Storage::use_byte_size_t(), 0, c10::GetCPUAllocator(), false)).key_set() |
+      (Geometry{}.over(c10::Storage(c10::Storage::use_byte_size_t(), 0, cpu().allocator(), false)).key_set() |
        c10::DispatchKeySet({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative}))
           .raw_repr();
   if ((tensor.key_set().raw_repr() & ~kPlain) != 0) return false;

@@ -7,9 +7,9 @@
 
 #include <retrace/errors.h>
 
+#include "device/device.h"
 #include "tape/budgeted_step.h"
 #include "tape/fate.h"
-#include "tape/fingerprint.h"
 #include "tape/no_grad_views.h"
 #include "tape/scope.h"
 #include "tape/timeline.h"

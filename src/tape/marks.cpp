@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tape/fingerprint.h"
+#include "device/device.h"
 #include "tape/tape.h"
 #include "tape/timeline.h"
 #include "tape/writes.h"

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "device/device.h"
 #include "libtorch/compat.h"
 #include "policy/rules.h"
 #include "tape/arguments.h"
@@ -40,13 +41,13 @@ class Recording {
 
   void run() {
     before();
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = cpu().now();
     detail::maybe_fail_operator(traits_.name.name.c_str());
     {
       const c10::impl::ExcludeDispatchKeyGuard exclude(compat::kRecordKey);
       op_->handle.redispatchBoxed(op_->keys, stack_);
     }
-    op_->seconds = std::chrono::duration<float>(std::chrono::steady_clock::now() - start).count();
+    op_->seconds = std::chrono::duration<float>(cpu().now() - start).count();
     after();
   }
 

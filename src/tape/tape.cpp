@@ -5,6 +5,7 @@
 
 #include <retrace/errors.h>
 
+#include "device/device.h"
 #include "memory/allocator.h"
 #include "plan/simulate/demand.h"
 #include "tape/budgeted_step.h"
@@ -142,9 +143,9 @@ bool Tape::put_away(ValueId id, const c10::Storage& storage) {
   Value& v = value(id);
   if (!v.kind) return false;
   const memory::OwnerScope owner(Owner::kept);
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = cpu().now();
   auto stored = v.kind->put(storage, v.dtype);
-  const auto spent = std::chrono::steady_clock::now() - start;
+  const auto spent = cpu().now() - start;
   if (!stored) return false;
   if (const c10::Storage on_device = stored->on_device(); timeline && on_device) timeline->track(on_device);
   for (const StepCounters& one : counters) {

@@ -2,7 +2,7 @@
 
 #include <retrace/errors.h>
 
-#include "tape/fingerprint.h"
+#include "device/device.h"
 #include "tape/handle.h"
 #include "tape/scope.h"
 

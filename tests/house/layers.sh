@@ -12,7 +12,7 @@ done
 ((${#parts[@]})) || { echo "nothing to check in $1"; exit 2; }
 
 libtorch='(torch|ATen|c10|caffe2)/'
-runtime='([^">]*/)?(libtorch|memory|testing|store|tape|replay|session)/'
+runtime='([^">]*/)?(libtorch|device|memory|testing|store|tape|replay|session)/'
 runtime_headers='retrace/(retrace|checkpoint|memory|module|names|sequential|session)\.h'
 if grep -rnE --include='*.h' --include='*.cpp' "^\s*#\s*include\s*[<\"]($libtorch|$runtime|$runtime_headers)" "${parts[@]}"; then
   exit 1
@@ -31,7 +31,7 @@ in_order() {
   done
 }
 in_order plan/ graph simulate bound solve file
-in_order '' libtorch memory testing store tape replay session
+in_order '' libtorch device memory testing store tape replay session
 
 # A file of the planner stands in a folder.
 if grep -rnE --include='*.h' --include='*.cpp' '^\s*#\s*include\s*"([^"]*/)?plan/[^/"]*"' src; then

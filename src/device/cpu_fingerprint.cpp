@@ -1,4 +1,4 @@
-#include "tape/fingerprint.h"
+#include "device/cpu_fingerprint.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
-
-#include "tape/geometry.h"
 
 namespace retrace {
 namespace {
@@ -18,10 +16,10 @@ struct Dimension {
 
 // From the longest stride to the shortest, as few as describe the same elements. An expanded dimension shows what is there
 // already.
-c10::SmallVector<Dimension, 4> dimensions_of(const Geometry& g) {
+c10::SmallVector<Dimension, 4> dimensions_of(const at::Tensor& t) {
   c10::SmallVector<Dimension, 4> all, merged;
-  for (size_t i = 0; i < g.sizes.size(); ++i) {
-    if (g.sizes[i] != 1 && g.strides[i] != 0) all.push_back({g.sizes[i], g.strides[i]});
+  for (int64_t i = 0; i < t.dim(); ++i) {
+    if (t.size(i) != 1 && t.stride(i) != 0) all.push_back({t.size(i), t.stride(i)});
   }
   std::sort(all.begin(), all.end(), [](const Dimension& a, const Dimension& b) { return a.stride > b.stride; });
   for (const Dimension& d : all) {
@@ -68,12 +66,13 @@ class Hash {
 
 }  // namespace
 
-uint64_t fingerprint(const at::Tensor& tensor) {
+// Whether it is conjugated or negated is a flag, not bytes.
+uint64_t cpu_fingerprint(const at::Tensor& tensor) {
   if (tensor.numel() == 0) return 0;
-  const Geometry g = Geometry::of(tensor);  // whether it is conjugated or negated is a flag, not bytes
-  const auto item = static_cast<int64_t>(c10::elementSize(g.dtype));
-  const auto* const first = static_cast<const char*>(tensor.storage().data_ptr().get()) + g.offset * item;
-  auto dimensions = dimensions_of(g);
+  const auto item = static_cast<int64_t>(c10::elementSize(tensor.scalar_type()));
+  const auto* const first =
+      static_cast<const char*>(tensor.storage().data_ptr().get()) + tensor.storage_offset() * item;
+  auto dimensions = dimensions_of(tensor);
   const Dimension row = dimensions.empty() ? Dimension{1, 1} : dimensions.pop_back_val();
   Hash hash(static_cast<size_t>(item));
   c10::SmallVector<int64_t, 4> index(dimensions.size());
@@ -90,12 +89,12 @@ uint64_t fingerprint(const at::Tensor& tensor) {
   }
 }
 
-uint64_t fingerprint(const c10::Storage& storage) {
+uint64_t cpu_fingerprint(const c10::Storage& storage) {
   const void* const bytes = storage.data_ptr().get();
   return bytes ? XXH3_64bits(bytes, storage.nbytes()) : 0;
 }
 
-uint64_t sample(const c10::Storage& storage) {
+uint64_t cpu_sample(const c10::Storage& storage) {
   constexpr size_t kWholeBytes = 16 * 1024;
   constexpr size_t kPieces = 64, kPieceBytes = 64;  // cache lines
   const auto* const bytes = static_cast<const char*>(storage.data_ptr().get());

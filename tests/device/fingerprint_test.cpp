@@ -1,4 +1,4 @@
-#include "tape/fingerprint.h"
+#include "device/device.h"
 
 #include <torch/torch.h>
 
