@@ -1,88 +1,20 @@
 #include "tape/balance.h"
 
-#include <algorithm>
-
-#include "tape/handle.h"
-#include "tape/tape.h"
+#include "policy/balance.h"
+#include "tape/runtime_view.h"
 
 namespace retrace {
-namespace {
-
-constexpr int kMostAncestors = 32;  // to look at; what a policy keeps is near
-
-// What plain autograd would have and we do not.
-int64_t forgotten_bytes(Tape& tape) {
-  int64_t bytes = 0;
-  const uint32_t pricing = tape.next_pricing();
-  for (const Handle* const handle : tape.handles.all()) {
-    Value& v = tape.value(handle->value());
-    if (v.held || v.rebuilt || std::exchange(v.priced, pricing) == pricing) continue;
-    const bool given = v.given && v.given->use_count() > 0;
-    if (!given && tape.storage(v.storage).pin.use_count() == 0) bytes += v.bytes;
-  }
-  return bytes;
-}
-
-// What a rebuild of `id` would begin from, as far as it is near.
-std::vector<ValueId> nearest_sources(Tape& tape, ValueId id) {
-  const uint32_t pricing = tape.next_pricing();
-  std::vector<ValueId> sources, work{id};
-  int looked = 0;
-  while (!work.empty() && looked++ < kMostAncestors) {
-    Op& producer = tape.op(tape.value(work.back()).producer);
-    work.pop_back();
-    if (std::exchange(producer.priced, pricing) == pricing) continue;
-    for (const TensorArg& arg : producer.args) {
-      Value& v = tape.value(arg.value);
-      if (arg.shape_only || std::exchange(v.priced, pricing) == pricing) continue;
-      (Alive::is_source(v) ? sources : work).push_back(arg.value);
-    }
-  }
-  return sources;
-}
-
-}  // namespace
 
 int64_t below_plain_bytes(Tape& tape) {
-  int64_t bytes = forgotten_bytes(tape);
-  for (ValueId id = 0; id < tape.next_value(); ++id) {
-    const Value& v = tape.value(id);
-    if (v.handles > 0 || v.holders > 1) continue;
-    if (v.held ? !v.held.is_shared() : v.rebuilt && v.rebuilt.use_count() <= 1) bytes -= v.bytes;
-  }
-  return bytes;
+  RuntimeView view(tape);
+  return below_plain_bytes(view);
 }
 
 void balance(Tape& tape) {
   if (tape.closed() || tape.budgeted_step || !tape.pressure.may_be_out_of_balance()) return;
   tape.count_needed_recipes();
-  const auto in_vain = [&](ValueId id) {
-    const Value& v = tape.value(id);
-    return v.held && v.handles == 0 && v.holders <= 1 && v.uses == 0 && !v.held.is_shared();
-  };
-  int64_t spare = forgotten_bytes(tape);
-  std::erase_if(tape.balancing.held, [&](ValueId id) { return !tape.value(id).held; });
-  std::vector<ValueId> held;
-  for (const ValueId id : tape.balancing.held) {
-    if (!in_vain(id)) continue;
-    held.push_back(id);
-    spare -= tape.value(id).bytes;
-  }
-  if (spare < 0 && may_have_idle(tape) && let_go_idle(tape)) {
-    tape.pressure.held_since_balance = tape.pressure.slack_bytes + 1;  // look again
-    return balance(tape);
-  }
-  // What is left is needed for a rebuild. A value that can be made again costs time to be without, a root cannot be.
-  std::sort(held.begin(), held.end(), [&](ValueId a, ValueId b) { return tape.value(a).bytes > tape.value(b).bytes; });
-  for (const ValueId id : held) {
-    if (spare >= 0) break;
-    if (tape.is_root(tape.value(id)) || tape.value(id).held.is_copy() || !in_vain(id)) continue;
-    spare += tape.value(id).bytes;
-    tape.value(id).keep = false;
-    tape.let_go(id);
-  }
-  if (spare < 0) let_go_roots(tape);
-  tape.pressure.slack_bytes = std::max<int64_t>(spare, 0);
+  RuntimeView view(tape);
+  tape.pressure.slack_bytes = balance(view, tape.balancing.held);
   tape.pressure.held_since_balance = 0;
 }
 
@@ -90,28 +22,8 @@ void hold_if_no_larger(Tape& tape, ValueId id, const c10::Storage& storage) {
   if (tape.budgeted_step || !tape.tags_weights || tape.value(id).held || tape.value(id).handles > 0 ||
       !tape.balancing.keeps_any)
     return;
-  const std::vector<ValueId> sources = nearest_sources(tape, id);
-  int64_t spent = 0, gained = tape.value(id).bytes;
-  std::vector<ValueId> kept, instead;
-  for (const ValueId source : sources) {
-    const Value& v = tape.value(source);
-    if (tape.is_root(v) || v.external || v.handles > 0 || v.alive > 0) continue;
-    kept.push_back(source);
-    spent += v.bytes;
-    for (const ValueId other : tape.balancing.held_instead[source]) {
-      if (!tape.value(other).held || tape.value(other).handles == 0) continue;
-      instead.push_back(other);
-      gained += tape.value(other).bytes;
-    }
-  }
-  if (kept.empty()) return;
-  if (spent >= gained) {
-    tape.hold(id, storage);
-    if (sources.size() == 1) tape.balancing.held_instead[kept.front()].push_back(id);
-    for (const ValueId source : kept) tape.let_go(source);
-  } else {
-    for (const ValueId other : instead) tape.let_go(other);
-  }
+  RuntimeView view(tape, &storage);
+  tape.balancing.instead.saving(view, id);
 }
 
 }  // namespace retrace

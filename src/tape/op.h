@@ -32,6 +32,7 @@ struct TensorArg {
   int32_t slot = 0;             // position on the operator's stack
   int32_t element = kNone;      // position in a tensor list, or none
   bool shape_only = false;      // the operator does not look at the content
+  bool has_gradient = true;     // autograd differentiates what it saw
   OpId read_before_by = kNone;  // the op that read the same value last
   Geometry geometry;
 };

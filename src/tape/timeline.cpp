@@ -72,6 +72,7 @@ void Timeline::describe(Tape& tape, ValueId id) {
   described.bytes = v.bytes;
   described.storage = number_of(v.storage);
   described.external = v.external;
+  described.has_gradient = at::isFloatingType(v.dtype) || at::isComplexType(v.dtype);
   description_.add_value(id, tape.storage(v.storage).pin._unsafe_get_target());
 }
 
@@ -106,13 +107,16 @@ int32_t Timeline::op_made(Tape& tape, const Op& op, const std::vector<at::Tensor
   recorded.seconds = op.seconds;
   recorded.shortcut_seconds = op.shortcut_seconds;
   recorded.working_bytes = working_bytes_;
+  bool in_parts = false;
   for (const TensorArg& arg : op.args) {
     describe(tape, arg.value);
-    recorded.args.push_back({arg.value, arg.becomes, arg.shape_only});
+    recorded.args.push_back({arg.value, arg.becomes, arg.shape_only, arg.has_gradient});
+    in_parts |= arg.geometry.bytes() != tape.value(arg.value).bytes;
     if (arg.becomes == kNone) continue;
     describe(tape, arg.becomes);
     graph_.values[static_cast<size_t>(arg.becomes)].producer = replayable ? id : plan::kNone;
   }
+  for (size_t i = 0; i < op.args.size() && in_parts; ++i) recorded.read_bytes.push_back(op.args[i].geometry.bytes());
   for (const FreshOutput& output : op.fresh) {
     describe(tape, output.value);
     recorded.fresh.push_back(output.value);
@@ -155,6 +159,15 @@ void Timeline::dropped(Tape& tape, int32_t handle) {
 
 uint64_t Timeline::begin_backward() { return mixed(prefix_hashes_.empty() ? 1 : prefix_hashes_.back(), ++backwards_); }
 
+void Timeline::backward_begins(bool records) {
+  const auto now = static_cast<int32_t>(graph_.events.size());
+  graph_.backwards.push_back({now, now, records});
+}
+
+void Timeline::backward_ended() {
+  if (!ended_ && !graph_.backwards.empty()) graph_.backwards.back().end = static_cast<int32_t>(graph_.events.size());
+}
+
 void Timeline::ran_backward(std::shared_ptr<const BackwardOps> ops, int32_t events_before) {
   description_.add_backward(std::move(ops), events_before);
 }
@@ -190,6 +203,10 @@ void Timeline::end(Tape& tape, double seconds) {
   if (std::exchange(ended_, true)) return;
   note_releases(tape);
   add_event(plan::EventKind::end, 0);
+  if (!graph_.backwards.empty()) {  // one that has not ended yet
+    plan::Backward& last = graph_.backwards.back();
+    if (last.end == last.begin) last.end = static_cast<int32_t>(graph_.events.size());
+  }
   graph_.seconds = seconds;
   graph_.weight_bytes = std::max(graph_.weight_bytes, memory::live()[memory::Owner::weights]);
   graph_.signature = prefix_hashes_.empty() ? 0 : prefix_hashes_.back();

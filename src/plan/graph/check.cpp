@@ -32,6 +32,7 @@ class Checker {
     args();
     handles();
     events();
+    backwards();
     backward_ops();
   }
 
@@ -84,6 +85,10 @@ class Checker {
         id(arg.value, graph_.values.size(), "value");
         if (arg.becomes != kNone) makes(static_cast<OpId>(i), arg.becomes);
       }
+      if (!op.read_bytes.empty() && op.read_bytes.size() != op.args.size())
+        fail("reads " + std::to_string(op.read_bytes.size()) + " views of " + std::to_string(op.args.size()) +
+             " arguments");
+      for (const int64_t read : op.read_bytes) bytes(read, "read_bytes");
       if (op.shortcut_seconds > 0 && op.fresh.empty()) fail("has a shortcut to a result it does not make");
     }
     for (size_t i = 0; i < graph_.values.size(); ++i) {
@@ -143,6 +148,18 @@ class Checker {
     for (size_t i = 0; i < graph_.events.size(); ++i) {
       enter("event", i);
       event(graph_.events[i]);
+    }
+  }
+
+  void backwards() {
+    int32_t before = 0;
+    for (size_t i = 0; i < graph_.backwards.size(); ++i) {
+      const Backward& backward = graph_.backwards[i];
+      enter("backward", i);
+      if (backward.begin < before || backward.end < backward.begin || at(backward.end) > graph_.events.size())
+        fail("runs from event " + std::to_string(backward.begin) + " to " + std::to_string(backward.end) + " of " +
+             std::to_string(graph_.events.size()) + ", after one that ended at " + std::to_string(before));
+      before = backward.end;
     }
   }
 

@@ -12,6 +12,7 @@
 #include "plan/simulate/demand.h"
 #include "plan/simulate/effort.h"
 #include "plan/simulate/simulator.h"
+#include "plan/simulate/step_rules.h"
 
 namespace retrace::plan {
 
@@ -45,7 +46,7 @@ struct SimulationState {
   std::vector<Buffer> buffers;  // 0 is none, then one per storage, then those of rebuilt values
   std::vector<int32_t> free_buffers;
   std::vector<ValueId> current;  // by storage: whose content it has
-  std::vector<char> consumed;    // by handle: unpacked, or gone
+  std::vector<char> consumed;    // by handle: unpacked (1), or gone (2)
   std::vector<int32_t> in_hand;  // by handle: the buffer its node has unpacked
   int64_t live = 0;              // of the tape's values, with what follows among it
   int64_t held_bytes = 0, rebuilt_bytes = 0;
@@ -71,9 +72,11 @@ class StepSimulation {
   };
 
   void begin(const Choices& choices, const Limits& limits);  // `choices` must last
+  void follow(StepRules* rules) { rules_ = rules; }          // beside the choices, in whole runs
   void limit(const Limits& limits) { limits_ = limits; }
   void run_until(size_t end);
   void begin_backward();
+  void end_backward();  // another may follow; only with rules
   Outcome finish();
 
   // Resumes from a state of a whole run, which change_choice() may change; recount() counts what was before it.
@@ -118,6 +121,7 @@ class StepSimulation {
   demand::Work& work(Pending) { return pending_work_; }
   demand::Work& work(Reach) { return reach_work_; }
   void nobody_alive(ValueId id) {
+    if (rules_ != nullptr) return rules_->nobody_alive(id);
     if ((now_.in_backward || dropping_) && value(id).producer != kNone)
       stop_holding(id);  // what is evicted may need a root
   }
@@ -128,7 +132,20 @@ class StepSimulation {
     if (value(id).uses == 0) free_rebuilt(id);
   }
 
+  // For StepRules: what they may do, and look at.
+  void hold(ValueId id, int way);
+  void stop_holding(ValueId id);
+  void add_held(int64_t bytes);        // that are no value's own
+  bool has_storage(ValueId id) const;  // with this content or a later one
+  bool is_living(ValueId id) const;    // with this content
+  bool is_shared(ValueId id) const;    // not only the tape has it
+  bool is_dropping() const { return dropping_; }
+  int64_t live_bytes() const { return other_ + now_.live; }
+  // Of what the running rebuild makes up to an op, only these values stay, sorted.
+  void pass_through(OpId until, std::vector<ValueId> but);
+
  private:
+  static constexpr char kMovesAway = 1, kMovesHere = 2;
   struct OpCost {
     double seconds = 0, shortcut_seconds = 0;
     int64_t working_bytes = 0;
@@ -138,6 +155,7 @@ class StepSimulation {
     double store_seconds = 0, load_seconds = 0;
   };
 
+  void find_moves();
   int wanted_way(ValueId id) const;  // in which the choice holds it, or none
   void touch(size_t& first) {
     if (touches_ == Touches::record) {
@@ -169,9 +187,7 @@ class StepSimulation {
   void run_forward(OpId id);
   void begin_storage(ValueId id);
   void overwrite(const Arg& arg);
-  void hold(ValueId id, int way);
   void hold_if_wanted(ValueId id);
-  void stop_holding(ValueId id);
   void save(HandleId handle);
   void release_storage(ValueId id);
 
@@ -182,10 +198,12 @@ class StepSimulation {
   int32_t obtain(ValueId id);
   int32_t materialize(ValueId target);
   void collect_ops(ValueId target);
+  void end_rebuild();
   void replay(OpId id);
   bool may_take_shortcut(OpId id);
   int32_t scratch_for(const SimOp& o, size_t argument);
   void take_rebuilt(ValueId id, int32_t buffer);
+  bool stays(ValueId id) const;
   void free_if_unused(ValueId id);
   void free_rebuilt(ValueId id);
 
@@ -194,7 +212,8 @@ class StepSimulation {
   const std::vector<bool> keepable_;
   std::vector<char> repeatable_;  // by op: makes something that can be made again
   bool drops_in_forward_ = false;
-  bool dropping_ = false;  // a saved tensor
+  std::vector<char> moves_;  // by handle: see find_moves()
+  bool dropping_ = false;    // a saved tensor
   std::vector<SimValue> first_values_;
   std::vector<SimOp> first_ops_;
   std::vector<OpCost> costs_;       // by op
@@ -209,7 +228,11 @@ class StepSimulation {
   Peaks peaks_;
   const Choices* choices_ = nullptr;
   Limits limits_;
-  std::vector<HandleId> saved_;    // in forward
+  StepRules* rules_ = nullptr;  // none: choices alone
+  OpId passes_until_ = kNone;
+  std::vector<ValueId> passes_but_;
+  std::vector<HandleId> saved_;    // in forward; with rules, all that are not gone
+  std::vector<char> saved_root_;   // by handle: it keeps the value itself
   std::vector<uint32_t> visited_;  // by op: the last replay that it was part of
   std::vector<OpId> order_;        // of one replay
   std::vector<ValueId> stack_;     //

@@ -6,25 +6,39 @@
 
 namespace retrace::plan {
 
+constexpr char kGone = 2;
+
 void StepSimulation::begin_backward() {
   now_.in_backward = true;
   for (const HandleId h : saved_) {
     if (now_.consumed[at(h)] == 0) change_need<Pending>(*this, graph_.handles[at(h)], 1);
   }
-  saved_.clear();
+  if (rules_ == nullptr) saved_.clear();
+}
+
+// What it did not ask for, the next one may.
+void StepSimulation::end_backward() {
+  now_.in_backward = false;
+  std::erase_if(saved_, [&](HandleId h) { return now_.consumed[at(h)] == kGone; });
+  for (const HandleId h : saved_) {
+    if (std::exchange(now_.consumed[at(h)], 0) == 0) change_need<Pending>(*this, graph_.handles[at(h)], -1);
+  }
 }
 
 void StepSimulation::unpack(HandleId handle) {
   if (!now_.in_backward) begin_backward();
   const auto h = at(handle);
   const ValueId id = graph_.handles[h];
+  if (rules_ != nullptr && saved_root_[h] == 0) rules_->unpacking(id);
   const int32_t its = materialize(id);
   if (its != 0 && now_.in_hand[h] == 0) {
     reference(its);
     now_.in_hand[h] = its;
+    if (rules_ != nullptr) rules_->in_hand(id, 1);
   }
   --value(id).uses;
   free_if_unused(id);
+  if (rules_ != nullptr) end_rebuild();
   if (now_.consumed[h] != 0) return;
   now_.consumed[h] = 1;
   change_need<Pending>(*this, id, -1);
@@ -34,13 +48,15 @@ void StepSimulation::drop(HandleId handle) {
   const auto h = at(handle);
   const ValueId id = graph_.handles[h];
   if (now_.in_backward && now_.consumed[h] == 0) change_need<Pending>(*this, id, -1);
-  now_.consumed[h] = 1;
-  dropping_ = true;
+  now_.consumed[h] = kGone;
+  dropping_ = (moves_[h] & kMovesAway) == 0;
   change_need<Alive>(*this, id, -1);
   change_need<Reach>(*this, id, -1);
   dropping_ = false;
-  if (value(id).producer == kNone) unreference(storage_buffer(storage(id)));
+  if (rules_ != nullptr && saved_root_[h] == 0) rules_->dropped(id);
+  if (saved_root_[h] != 0) unreference(storage_buffer(storage(id)));
   if (now_.in_hand[h] != 0) unreference(now_.in_hand[h]);
+  if (now_.in_hand[h] != 0 && rules_ != nullptr) rules_->in_hand(id, -1);
   now_.in_hand[h] = 0;
 }
 
@@ -74,6 +90,7 @@ int32_t StepSimulation::materialize(ValueId target) {
   ++value(target).uses;
   if (is_available(target)) return obtain(target);
   collect_ops(target);
+  if (rules_ != nullptr) rules_->rebuild_begins(target, order_);
   for (const OpId id : order_) replay(id);
   return content(target);
 }
@@ -172,10 +189,26 @@ void StepSimulation::take_rebuilt(ValueId id, int32_t content) {
   if (v.uses == 0) free_if_unused(id);
 }
 
+void StepSimulation::end_rebuild() {
+  passes_until_ = kNone;
+  rules_->rebuild_ended();
+}
+
+void StepSimulation::pass_through(OpId until, std::vector<ValueId> but) {
+  passes_until_ = until;
+  passes_but_ = std::move(but);
+}
+
+bool StepSimulation::stays(ValueId id) const {
+  const SimValue& v = now_.values[at(id)];
+  if (v.pending == 0 || (*choices_)[at(id)] == Choice::rebuild_each_time()) return false;
+  if (passes_until_ == kNone || v.producer > passes_until_ || visited_[at(v.producer)] != replays_) return true;
+  return std::binary_search(passes_but_.begin(), passes_but_.end(), id);
+}
+
 void StepSimulation::free_if_unused(ValueId id) {
   const SimValue& v = value(id);
-  const bool each_time = (*choices_)[at(id)] == Choice::rebuild_each_time();
-  if (v.uses > 0 || v.rebuilt == 0 || (v.pending > 0 && !each_time)) return;
+  if (v.uses > 0 || v.rebuilt == 0 || stays(id)) return;
   free_rebuilt(id);
   ceases_source<Pending>(*this, id);
 }

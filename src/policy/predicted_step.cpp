@@ -1,0 +1,258 @@
+#include "policy/predicted_step.h"
+
+#include <algorithm>
+
+#include "policy/balance.h"
+
+namespace retrace {
+
+using plan::at;
+using plan::kNone;
+
+PredictedStep::PredictedStep(const plan::Graph& graph, const PolicyRules& rules)
+    : graph_(graph),
+      simulation_(graph),
+      choices_(graph.values.size()),
+      states_(graph.values.size()),
+      repeatable_(graph.ops.size()),
+      op_walks_(graph.ops.size()) {
+  for (OpId id = 0; id < static_cast<OpId>(graph.ops.size()); ++id) {
+    for (const ValueId v : results(id)) {
+      state(v).recorded_at = id;
+      repeatable_[at(id)] |= graph.values[at(v)].producer != kNone;
+    }
+  }
+  const CutUse use = rules.cuts();
+  if (use.keep_period > 0 || use.rebuild_in_segments) cuts_.emplace(use.keep_period);
+  segmenting_.in_segments = use.rebuild_in_segments;
+  segmenting_.keeps_cuts = use.keep_period > 0;
+  if (rules.looks_at_operators()) decide(rules);
+}
+
+void PredictedStep::decide(const PolicyRules& rules) {
+  for (size_t i = 0; i < graph_.ops.size(); ++i) {
+    const plan::Op& op = graph_.ops[i];
+    OpInfo info;
+    info.name = op.name;
+    info.index = static_cast<int64_t>(i);
+    info.seconds = op.seconds;
+    const bool keep = rules.decide(info) == Decision::keep;
+    // What is kept, stays so when it is written in place.
+    const auto note = [&](ValueId v, bool kept_before) {
+      if (keep || kept_before) choices_[at(v)] = plan::Choice::keep();
+    };
+    for (const ValueId v : op.fresh) note(v, false);
+    for (const plan::Arg& arg : op.args) {
+      if (arg.becomes != kNone) note(arg.becomes, choices_[at(arg.value)].holds());
+    }
+  }
+}
+
+plan::Outcome PredictedStep::run() {
+  simulation_.wants_event_peaks = true;
+  simulation_.follow(this);
+  simulation_.begin(choices_, {});
+  const auto events = static_cast<int32_t>(graph_.events.size());
+  if (graph_.backwards.empty()) run_backward({static_cast<int32_t>(simulation_.first_unpack()), events});
+  for (const plan::Backward& backward : graph_.backwards) run_backward(backward);
+  simulation_.run_until(graph_.events.size());
+  return simulation_.finish();
+}
+
+// -- Forward --
+
+void PredictedStep::op_begins(OpId id) {
+  sweep_if_due();
+  const plan::Op& op = graph_.ops[at(id)];
+  for (const plan::Arg& arg : op.args) {
+    if (arg.becomes != kNone) prepare_write(op, arg);
+  }
+}
+
+// A root this small is copied before an operator overwrites it; a larger one is not.
+constexpr int64_t kSmallRootBytes = 64 * 1024;
+
+void PredictedStep::prepare_write(const plan::Op& op, const plan::Arg& arg) {
+  const bool replayable = graph_.values[at(arg.becomes)].producer != kNone;
+  const int64_t bytes = graph_.values[at(arg.value)].bytes;
+  if (!is_root(arg.value) || state(arg.value).copied || !(replayable || state(arg.value).consumed)) return;
+  const bool is_update = op.fresh.empty() && value(arg.value).alive == 0;
+  if (is_update || bytes > kSmallRootBytes) {
+    simulation_.value(arg.becomes).producer = kNone;
+    dirty_ |= state(arg.value).consumed;
+    return;
+  }
+  if (std::find(copies_.begin(), copies_.end(), arg.value) != copies_.end()) return;
+  simulation_.add_held(bytes);
+  copies_.push_back(arg.value);
+}
+
+void PredictedStep::op_ran(OpId id) {
+  const plan::Op& op = graph_.ops[at(id)];
+  for (const plan::Arg& arg : op.args) {
+    if (arg.becomes != kNone && !state(arg.value).copied) let_go(arg.value);
+  }
+  for (const ValueId v : std::exchange(copies_, {})) {
+    state(v).copied = true;
+    note_held(v);
+  }
+  next_op_ = id + 1;
+  if (!has_op(id)) return;
+  ++ops_recorded_;
+  ++since_collect_;
+  for (const plan::Arg& arg : op.args) {
+    if (arg.shape_only) continue;
+    State& read = state(arg.value);
+    read.consumed = true;
+    const bool from_outside = graph_.values[at(arg.value)].external && is_root(arg.value) && arg.becomes == kNone;
+    if (from_outside && !std::exchange(read.external_held, true)) note_held(arg.value);
+  }
+  if (!cuts_) return;
+  for (const plan::Arg& arg : op.args) {
+    if (!arg.shape_only && arg.has_gradient) cuts_->read(*this, arg.value);
+  }
+  if (!op.fresh.empty()) return cuts_->made(*this, op.fresh.front(), kNone);
+  const auto written = std::find_if(op.args.begin(), op.args.end(), [](const auto& a) { return a.becomes != kNone; });
+  if (written != op.args.end()) cuts_->made(*this, written->becomes, written->value);
+}
+
+void PredictedStep::held(ValueId id) {
+  keeps_any_ |= !is_root(id);
+  note_held(id);
+}
+
+void PredictedStep::note_held(ValueId id) {
+  held_.push_back(id);
+  held_since_balance_ += graph_.values[at(id)].bytes;
+}
+
+void PredictedStep::saving(ValueId id) {
+  sweep_if_due();
+  if (!is_held(id) && state(id).handles == 0 && keeps_any_) instead_.saving(*this, id);
+}
+
+void PredictedStep::saved(ValueId id) {
+  ++state(id).handles;
+  if (cuts_) cuts_->saved(*this, id);
+}
+
+// -- Backward --
+
+void PredictedStep::dropped(ValueId id) {
+  --state(id).handles;
+  held_since_balance_ += graph_.values[at(id)].bytes;
+}
+
+// While recording goes on, an op still to come may read what needs this, and only a root cannot be had again.
+void PredictedStep::nobody_alive(ValueId id) {
+  if (!is_held(id) || (!in_backward_ && (is_root(id) || !simulation_.is_dropping()))) return;
+  let_go(id);
+  dirty_ |= in_backward_;
+}
+
+void PredictedStep::run_backward(const plan::Backward& backward) {
+  simulation_.run_until(at(backward.begin));
+  in_backward_ = !backward.records;
+  if (in_backward_) collect();
+  if (cuts_) segmenting_.cuts = cuts_->cuts();
+  simulation_.run_until(at(backward.end));
+  in_backward_ = false;
+  if (!simulation_.now().in_backward) return;
+  simulation_.end_backward();
+  for (const ValueId start : std::exchange(segmenting_.starts, {})) state(start).starts_segment = false;
+  segmenting_.segment_bytes = segmenting_.saved_bytes = 0;
+}
+
+void PredictedStep::unpacking(ValueId) { sweep_if_due(); }
+
+void PredictedStep::rebuild_begins(ValueId target, const std::vector<OpId>& order) {
+  rebuilding_ = true;
+  for (const OpId op : order) {
+    for (const plan::Arg& arg : graph_.ops[at(op)].args) {
+      if (!arg.shape_only && state(arg.value).starts_segment && value(arg.value).rebuilt) return;
+    }
+  }
+  Segmentation chosen = choose_segments(*this, segmenting_, order, target);
+  for (const ValueId v : chosen.held) {
+    state(v).starts_segment = true;
+    segmenting_.starts.push_back(v);
+  }
+  simulation_.pass_through(chosen.until, std::move(chosen.held));
+}
+
+void PredictedStep::peak_rises(int64_t more_bytes) {
+  const auto limit_bytes = [&] { return std::max(simulation_.outcome.peak_bytes, plain_peak_bytes_); };
+  const auto is_short = [&] { return simulation_.live_bytes() + more_bytes > limit_bytes(); };
+  if (!(is_out_of_balance() || rebuilding_) || !is_short()) return;
+  if (is_out_of_balance()) {
+    slack_bytes_ = balance(*this, held_);
+    held_since_balance_ = 0;
+  }
+  if (!rebuilding_) return;
+  // What is being rebuilt comes on top of what the plain program has now.
+  plain_peak_bytes_ = std::max(plain_peak_bytes_, simulation_.live_bytes() + below_plain_bytes(*this));
+  if (is_short()) let_go_idle();
+  if (is_short()) let_go_roots();
+  plain_peak_bytes_ = std::max(plain_peak_bytes_, simulation_.live_bytes() + more_bytes);
+}
+
+// -- What the rules look at --
+
+TapeView::Value PredictedStep::value(ValueId id) const {
+  const plan::SimValue& v = simulation_.now().values[at(id)];
+  const plan::Value& described = graph_.values[at(id)];
+  return {.producer = v.producer,
+          .recorded_at = state(id).recorded_at,
+          .bytes = described.bytes,
+          .handles = state(id).handles,
+          .alive = v.alive,
+          .pending = v.pending,
+          .external = described.external,
+          .has_gradient = described.has_gradient,
+          .wanted = choices_[at(id)].holds(),
+          .held = is_held(id),
+          .rebuilt = v.rebuilt != 0,
+          .is_copy = state(id).copied,
+          .holders = is_held(id) ? 1 : 0,
+          .uses = v.uses};
+}
+
+bool PredictedStep::is_held(ValueId id) const {
+  return plan::is_held(simulation_.now().values[at(id)]) || state(id).copied || state(id).external_held;
+}
+
+std::vector<plan::ValueId> PredictedStep::saved() const {
+  std::vector<ValueId> saved;
+  for (ValueId v = 0; v < next_value(); ++v) {
+    if (state(v).handles > 0) saved.push_back(v);
+  }
+  return saved;
+}
+
+bool PredictedStep::is_shared(ValueId id) const {
+  return !state(id).copied && (state(id).external_held || simulation_.is_shared(id));
+}
+
+bool PredictedStep::is_elsewhere(ValueId id) const { return simulation_.has_storage(id) || state(id).in_hand > 0; }
+
+std::vector<TapeView::Arg> PredictedStep::args(OpId id) const {
+  const plan::Op& op = graph_.ops[at(id)];
+  std::vector<TapeView::Arg> args;
+  for (size_t i = 0; i < op.args.size(); ++i) {
+    const plan::Arg& arg = op.args[i];
+    const int64_t bytes = op.read_bytes.empty() ? graph_.values[at(arg.value)].bytes : op.read_bytes[i];
+    args.push_back({arg.value, arg.becomes, arg.shape_only, bytes});
+  }
+  return args;
+}
+
+std::vector<plan::ValueId> PredictedStep::results(OpId id) const {
+  const plan::Op& op = graph_.ops[at(id)];
+  std::vector<ValueId> results = op.fresh;
+  for (const plan::Arg& arg : op.args) {
+    if (arg.becomes != kNone) results.push_back(arg.becomes);
+  }
+  return results;
+}
+
+}  // namespace retrace
