@@ -15,7 +15,11 @@ PredictedStep::PredictedStep(const plan::Graph& graph, const PolicyRules& rules)
       choices_(graph.values.size()),
       states_(graph.values.size()),
       repeatable_(graph.ops.size()),
+      dropped_at_(graph.handles.size(), static_cast<int32_t>(graph.events.size())),
       op_walks_(graph.ops.size()) {
+  for (size_t e = 0; e < graph.events.size(); ++e) {
+    if (graph.events[e].kind == plan::EventKind::drop) dropped_at_[at(graph.events[e].id)] = static_cast<int32_t>(e);
+  }
   for (OpId id = 0; id < static_cast<OpId>(graph.ops.size()); ++id) {
     for (const ValueId v : results(id)) {
       state(v).recorded_at = id;
@@ -153,17 +157,30 @@ void PredictedStep::nobody_alive(ValueId id) {
 void PredictedStep::run_backward(const plan::Backward& backward) {
   simulation_.run_until(at(backward.begin));
   in_backward_ = !backward.records;
+  backward_end_ = backward.end;
   if (in_backward_) collect();
   if (cuts_) segmenting_.cuts = cuts_->cuts();
   simulation_.run_until(at(backward.end));
   in_backward_ = false;
+  for (const plan::HandleId h : std::exchange(in_passing_, {})) simulation_.take_from_hand(h);
   if (!simulation_.now().in_backward) return;
   simulation_.end_backward();
   for (const ValueId start : std::exchange(segmenting_.starts, {})) state(start).starts_segment = false;
   segmenting_.segment_bytes = segmenting_.saved_bytes = 0;
 }
 
-void PredictedStep::unpacking(ValueId) { sweep_if_due(); }
+// So many of what a retained graph has unpacked are taken to be in use: the saved tensors of one node, which are told apart
+// from the next one's only if they are dropped. A heuristic.
+constexpr size_t kSavedByNode = 4;
+
+void PredictedStep::unpacking(plan::HandleId handle) {
+  if (!simulation_.keeps_root(handle)) sweep_if_due();
+  if (dropped_at_[at(handle)] < backward_end_) return;
+  in_passing_.push_back(handle);
+  if (in_passing_.size() <= kSavedByNode) return;
+  simulation_.take_from_hand(in_passing_.front());
+  in_passing_.erase(in_passing_.begin());
+}
 
 void PredictedStep::rebuild_begins(ValueId target, const std::vector<OpId>& order) {
   rebuilding_ = true;

@@ -36,7 +36,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   void dropped(ValueId value) override;
   void in_hand(ValueId value, int by) override { state(value).in_hand += by; }
   void nobody_alive(ValueId value) override;
-  void unpacking(ValueId value) override;
+  void unpacking(plan::HandleId handle) override;
   void rebuild_begins(ValueId target, const std::vector<OpId>& order) override;
   void rebuild_ended() override { rebuilding_ = false; }
   void peak_rises(int64_t more_bytes) override;
@@ -102,8 +102,11 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   HoldInstead instead_;
   Segmenting segmenting_;
   OpId next_op_ = 0;
-  bool in_backward_ = false;     // one that is not recorded
-  std::vector<ValueId> copies_;  // made for the running op, of what it overwrites
+  bool in_backward_ = false;  // one that is not recorded
+  int32_t backward_end_ = 0;
+  std::vector<int32_t> dropped_at_;         // by handle: the event; none: the end
+  std::vector<plan::HandleId> in_passing_;  // unpacked by this backward, and not dropped by it
+  std::vector<ValueId> copies_;             // made for the running op, of what it overwrites
 
   // What is held in vain.
   std::vector<ValueId> held_;

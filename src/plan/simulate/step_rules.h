@@ -20,7 +20,7 @@ class StepRules {
   virtual void dropped(ValueId value) = 0;          // a saved tensor; it is not counted as needed any more
   virtual void in_hand(ValueId value, int by) = 0;  // backward has unpacked one more (1) or let go of one (-1)
   virtual void nobody_alive(ValueId value) = 0;
-  virtual void unpacking(ValueId value) = 0;
+  virtual void unpacking(HandleId handle) = 0;
   // These ops, in this order, are about to be run again for `target`.
   virtual void rebuild_begins(ValueId target, const std::vector<OpId>& order) = 0;
   virtual void rebuild_ended() = 0;

@@ -313,7 +313,9 @@ void StepSimulation::spend(double seconds) {
 
 int StepSimulation::wanted_way(ValueId id) const {
   const auto v = at(id);
-  const Choice choice = possible((*choices_)[v], graph_.values[v], keepable_[v]);
+  // A policy that wants a value holds it until it is overwritten.
+  const bool can_be_held = keepable_[v] || (rules_ != nullptr && graph_.values[v].producer != kNone);
+  const Choice choice = possible((*choices_)[v], graph_.values[v], can_be_held);
   return choice.holds() ? choice.way() : kNone;
 }
 

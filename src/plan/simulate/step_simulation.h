@@ -140,6 +140,8 @@ class StepSimulation {
   bool is_living(ValueId id) const;    // with this content
   bool is_shared(ValueId id) const;    // not only the tape has it
   bool is_dropping() const { return dropping_; }
+  bool keeps_root(HandleId handle) const { return saved_root_[at(handle)] != 0; }
+  void take_from_hand(HandleId handle);  // backward lets go of what it has unpacked
   int64_t live_bytes() const { return other_ + now_.live; }
   // Of what the running rebuild makes up to an op, only these values stay, sorted.
   void pass_through(OpId until, std::vector<ValueId> but);

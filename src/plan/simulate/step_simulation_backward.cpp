@@ -29,7 +29,7 @@ void StepSimulation::unpack(HandleId handle) {
   if (!now_.in_backward) begin_backward();
   const auto h = at(handle);
   const ValueId id = graph_.handles[h];
-  if (rules_ != nullptr && saved_root_[h] == 0) rules_->unpacking(id);
+  if (rules_ != nullptr) rules_->unpacking(handle);
   const int32_t its = materialize(id);
   if (its != 0 && now_.in_hand[h] == 0) {
     reference(its);
@@ -55,9 +55,14 @@ void StepSimulation::drop(HandleId handle) {
   dropping_ = false;
   if (rules_ != nullptr && saved_root_[h] == 0) rules_->dropped(id);
   if (saved_root_[h] != 0) unreference(storage_buffer(storage(id)));
-  if (now_.in_hand[h] != 0) unreference(now_.in_hand[h]);
-  if (now_.in_hand[h] != 0 && rules_ != nullptr) rules_->in_hand(id, -1);
-  now_.in_hand[h] = 0;
+  take_from_hand(handle);
+}
+
+void StepSimulation::take_from_hand(HandleId handle) {
+  int32_t& its = now_.in_hand[at(handle)];
+  if (its == 0) return;
+  unreference(std::exchange(its, 0));
+  if (rules_ != nullptr) rules_->in_hand(graph_.handles[at(handle)], -1);
 }
 
 // The buffer that has a value's content, without computing anything; 0 if none does.
