@@ -1,0 +1,309 @@
+// The diagnosis of a described training, for people: the answer first, then how it comes about.
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "doctor/diagnosis.h"
+#include "doctor/published.h"
+#include "doctor/words.h"
+#include "report/table.h"
+
+namespace retrace::doctor {
+namespace {
+
+using report::human_bytes;
+constexpr double kBusSpeed = 25e9;  // bytes per second: what PCIe 4.0 x16 gives in practice
+
+using Rows = std::vector<std::vector<std::string>>;
+
+std::string headline(const Diagnosis& d) {
+  const Model& m = d.described.model;
+  return wrapped(fmt::format("{}{} parameters, {} blocks, sequence {}, batch {}, {}{}, {}, {} attention",
+                             m.name.empty() ? "" : m.name + ": ", count_text(d.params.total), m.layers,
+                             number_text(m.seq), number_text(m.batch), m.pure ? "pure " : "", m.dtype.name,
+                             m.optimizer.name, m.attention == Attention::flash ? "flash" : "math"));
+}
+
+std::string memory_text(const Memory& memory) {
+  if (memory.reserved == 0) return fmt::format("{} has {}", memory.from, human_bytes(memory.bytes));
+  return fmt::format("{} has {}, {} of it to use (the rest is kept free)", memory.from, human_bytes(memory.bytes),
+                     human_bytes(memory.usable()));
+}
+
+std::string verdict(const Diagnosis& d) {
+  const std::string step = "A step takes " + human_bytes(d.plain_bytes());
+  if (d.memory.bytes == 0)
+    return wrapped(step + ". Say --memory or --device to learn whether that fits, and what to do.");
+  std::string text;
+  if (d.fits) {
+    return wrapped(fmt::format("FITS as it is. {}; {}.", step, memory_text(d.memory)));
+  }
+  text = wrapped(fmt::format("DOES NOT FIT as it is. {}; {}.", step, memory_text(d.memory)));
+  if (d.advised) {
+    const int64_t peak = plus(d.states.total(), d.advised->peak_bytes());
+    return text +
+           wrapped(fmt::format("FITS WITH CHECKPOINTING: {}. Predicted peak {}, about {} time.",
+                               d.advised->kind == PolicyKind::every || d.advised->kind == PolicyKind::first_blocks
+                                   ? "checkpoint " + d.advised->name
+                                   : d.advised->name,
+                               human_bytes(peak), extra_text(d.advised->extra)));
+  }
+  const PolicyCost leanest = d.checkpointing->leanest();
+  if (d.states.total() > d.memory.usable()) {
+    return text + wrapped(fmt::format("CHECKPOINTING ALONE CANNOT DO IT: weights, gradients and optimizer state are {} "
+                                      "before the first activation.",
+                                      human_bytes(d.states.total())));
+  }
+  return text +
+         wrapped(fmt::format("CHECKPOINTING ALONE CANNOT DO IT: the leanest policy ({}) still takes {}: {} beside "
+                             "weights, gradients and optimizer state of {}.",
+                             leanest.name, human_bytes(plus(d.states.total(), leanest.peak_bytes())),
+                             human_bytes(leanest.peak_bytes()), human_bytes(d.states.total())));
+}
+
+std::string code_lines(const std::string& code) {
+  std::string text = "  ";
+  for (const char c : code) text += c == '\n' ? std::string("\n  ") : std::string(1, c);
+  return text + "\n";
+}
+
+std::string why(const Diagnosis& d) {
+  const PolicyRow* faster = nullptr;
+  for (const PolicyRow& row : d.policies) {
+    if (row.cost.extra < d.advised->extra && (!faster || row.peak_bytes < faster->peak_bytes)) faster = &row;
+  }
+  std::string text = fmt::format("Why this one: of the policies that fit it repeats the least work.");
+  if (faster) {
+    text += fmt::format(" The leanest one listed below that would be faster ({}, {}) takes {}.", faster->cost.name,
+                        extra_text(faster->cost.extra), human_bytes(faster->peak_bytes));
+  }
+  return wrapped(text);
+}
+
+std::string where_it_runs(const Diagnosis& d, const PolicyCost& policy) {
+  if (d.device.name == "cpu") return "";
+  if (policy.kind == PolicyKind::selective) {
+    return wrapped(
+        "Retrace runs on the CPU today. On a GPU the same is torch.utils.checkpoint with a selective policy "
+        "(create_selective_checkpoint_contexts), in Python.");
+  }
+  return wrapped(
+      "Retrace runs on the CPU today. On a GPU the same is torch.utils.checkpoint around the same pieces, in "
+      "Python.");
+}
+
+std::string advice(const Diagnosis& d) {
+  if (d.fits || !d.advised) return "";
+  std::string text = heading("To paste") + code_lines(code(*d.advised, d.described.model));
+  text += "or say only the budget, and let the planner choose what to keep (usually faster):\n";
+  text += code_lines(
+      fmt::format("retrace::Session session(retrace::budget(\"{}MiB\"));   // session.step() around each step",
+                  d.memory.usable() >> 20));
+  return text + where_it_runs(d, *d.advised) + why(d);
+}
+
+std::vector<std::string> option_cells(const Option& o) {
+  std::string more;
+  if (o.host_bytes() > 0) {
+    more = fmt::format("{} in host memory; {} moved per step, {} at 25 GB/s", human_bytes(o.host_bytes()),
+                       human_bytes(o.moved_bytes()),
+                       report::human_seconds(static_cast<double>(o.moved_bytes()) / kBusSpeed));
+  }
+  return {o.means.text(), o.policy.name, human_bytes(o.device_bytes()), extra_text(o.policy.extra), more};
+}
+
+std::string smallest_text(const Diagnosis& d) {
+  if (d.fits || d.advised || d.memory.bytes == 0) return "";
+  std::string text = heading("The smallest combinations that fit");
+  const auto add = [&](const char* who, const std::optional<Option>& option) {
+    if (!option) return;
+    const auto cells = option_cells(*option);
+    text += fmt::format("  {:<35}{}\n", who, cells[0]);
+    text += fmt::format("  {:<35}{} on the device; {}, extra time {}\n", "", cells[2], cells[1], cells[3]);
+    if (!cells[4].empty()) text += fmt::format("  {:<35}{}\n", "", cells[4]);
+  };
+  const Smallest& s = d.smallest;
+  add("this device", s.one_device);
+  if (s.one_device_all_weights && !(s.one_device && s.one_device->means == s.one_device_all_weights->means)) {
+    add("this device, every weight trained", s.one_device_all_weights);
+  }
+  add("several of them", s.several_devices);
+  if (!s.one_device && !s.several_devices) text += wrapped("None of the means below is enough, alone or together.", 2);
+  const auto& best = s.one_device ? s.one_device : s.several_devices;
+  if (best && d.smallest_reach) {
+    text += fmt::format("The first reaches batch {} at this sequence, or sequence {} at this batch.\n",
+                        number_text(d.smallest_reach->batch), number_text(d.smallest_reach->seq));
+    if (best->policy.kind != PolicyKind::keep_all) {
+      text += "Its checkpointing, to paste:\n" + code_lines(code(best->policy, d.described.model)) +
+              where_it_runs(d, best->policy);
+    }
+  }
+  return text;
+}
+
+// "(2·t·h + t·k) × 2 B + t × 4 B" of the saved tensors of one kind of layer.
+std::string formula_of(const Table& table, Layer layer) {
+  std::map<int64_t, std::vector<std::pair<std::string, int64_t>>, std::greater<>> by_size;
+  for (const Tensor& tensor : table) {
+    if (tensor.layer != layer || tensor.saved_by.empty()) continue;
+    auto& terms = by_size[tensor.element_bytes];
+    const auto same =
+        std::find_if(terms.begin(), terms.end(), [&](const auto& term) { return term.first == tensor.elements; });
+    same == terms.end() ? void(terms.emplace_back(tensor.elements, 1)) : void(++same->second);
+  }
+  std::string text;
+  for (const auto& [bytes, terms] : by_size) {
+    std::string sum;
+    for (const auto& [elements, count] : terms) {
+      sum += fmt::format("{}{}{}", sum.empty() ? "" : " + ", count > 1 ? std::to_string(count) + "·" : "",
+                         pretty(elements));
+    }
+    text += fmt::format("{}{} × {} B", text.empty() ? "" : " + ", terms.size() > 1 ? "(" + sum + ")" : sum, bytes);
+  }
+  return text;
+}
+
+int64_t saved_in(const Table& table, Layer layer) {
+  int64_t bytes = 0;
+  for (const Tensor& tensor : table) bytes += tensor.layer == layer && !tensor.saved_by.empty() ? tensor.bytes : 0;
+  return bytes;
+}
+
+std::string optimizer_formula(const Model& m) {
+  const PerWeight per = per_weight(m);
+  std::string text = m.optimizer.eight_bit ? fmt::format("{} moments of 1 B and a scale per 256", m.optimizer.moments)
+                     : m.optimizer.moments > 0
+                         ? fmt::format("{} moments of {} B", m.optimizer.moments, per.moments / m.optimizer.moments)
+                         : "none";
+  if (per.copy > 0) text = fmt::format("P × {} B: float32 copy {} B, {}", per.copy + per.moments, per.copy, text);
+  return per.copy > 0 || per.moments == 0 ? text : fmt::format("P × {} B: {}", per.moments, text);
+}
+
+std::string memory_table(const Diagnosis& d) {
+  const Model& m = d.described.model;
+  const Checkpointing& c = *d.checkpointing;
+  const PerWeight per = per_weight(m);
+  const int64_t block = saved_bytes(c.block());
+  Rows rows;
+  rows.push_back({"weights", human_bytes(d.states.weights), fmt::format("P × {} B", per.weight)});
+  rows.push_back({"gradients", human_bytes(d.states.gradients), fmt::format("P × {} B", per.gradient)});
+  rows.push_back({"optimizer state", human_bytes(d.states.optimizer), optimizer_formula(m)});
+  rows.push_back({"activations of the blocks", human_bytes(times(block, m.layers)),
+                  fmt::format("{} × {}, of which", m.layers, human_bytes(block))});
+  for (const Layer layer : {Layer::norm, Layer::attention, Layer::mlp, Layer::dropout}) {
+    const int64_t bytes = saved_in(c.block(), layer);
+    if (bytes > 0) {
+      rows.push_back({std::string("  ") + name(layer), human_bytes(times(bytes, m.layers)),
+                      fmt::format("L × ({})", formula_of(c.block(), layer))});
+    }
+  }
+  if (const int64_t bytes = saved_bytes(c.embedding()); bytes > 0) {
+    rows.push_back({"embedding", human_bytes(bytes), formula_of(c.embedding(), Layer::embedding)});
+  }
+  rows.push_back({"logits and loss", human_bytes(saved_bytes(c.head())), formula_of(c.head(), Layer::head)});
+  if (d.plain.loss_bytes >= d.plain.block_bytes) {
+    rows.push_back(
+        {"gradients of the loss", human_bytes(c.loss_gradient_bytes()), "2·t·V × 4 B, at the turn to backward"});
+  } else {
+    rows.back() = {"gradients in a block", human_bytes(c.working_bytes()), "of the widest operator, and of the stream"};
+  }
+  rows.push_back({"all at once", human_bytes(d.plain_bytes()), ""});
+  const Symbols s = m.symbols();
+  return heading("Where the memory goes") + columns(rows, "lrl", 2) +
+         wrapped(fmt::format("L={} h={} a={} k={} f={} V={} b={} s={} t=b·s={} P={}", m.layers, s['h'], s['a'], s['k'],
+                             s['f'], s['V'], s['b'], s['s'], s['t'], number_text(d.params.total)),
+                 2);
+}
+
+std::string policy_table(const Diagnosis& d) {
+  const bool known = d.memory.bytes > 0;
+  Rows rows{{"policy", "held", "peak of a step", "extra time", known ? "fits" : "", known ? "batch up to" : "",
+             known ? "sequence up to" : ""}};
+  for (const PolicyRow& row : d.policies) {
+    const auto reached = [&](int64_t most) { return !known ? "" : most == 0 ? "-" : number_text(most); };
+    rows.push_back({row.cost.name, human_bytes(row.cost.kept_bytes), human_bytes(row.peak_bytes),
+                    extra_text(row.cost.extra),
+                    !known     ? ""
+                    : row.fits ? "yes"
+                               : "no",
+                    reached(row.reach.batch), reached(row.reach.seq)});
+  }
+  return heading("What each checkpointing policy would do") + columns(rows, "lrrrrrr", 2) +
+         wrapped(fmt::format(
+                     "Extra time is an estimate: what is computed again against the whole step. Products count their "
+                     "FLOPs; other operators, the {:.0f} FLOPs per byte that {} could do while their bytes move. "
+                     "Backward counts twice its forward.",
+                     d.device.balance(), d.device.flops > 0 ? d.device.name : "an A100"),
+                 2);
+}
+
+std::string means_table(const Diagnosis& d) {
+  if (d.one_by_one.empty()) return "";
+  Rows rows{{"beside checkpointing", "leaves", "fits", "states", "activations", "in host memory"}};
+  for (const Option& o : d.one_by_one) {
+    rows.push_back({o.means.text(), human_bytes(o.device_bytes()), o.fits ? "yes" : "no", human_bytes(o.states.total()),
+                    human_bytes(o.policy.peak_bytes()), o.host_bytes() > 0 ? human_bytes(o.host_bytes()) : "-"});
+    if (o.means.zero_stage > 0 && !o.fits) {
+      rows.back()[0] = fmt::format("ZeRO-{} over any number of ranks", o.means.zero_stage);
+    }
+  }
+  return heading("What each further means would leave on the device") + columns(rows, "lrrrrr", 2) +
+         wrapped(
+             "States are weights, gradients and optimizer state. Activations are those of the fastest policy that "
+             "fits, or "
+             "of the leanest. ZeRO is told with the fewest ranks that do; each rank has a batch of its own.",
+             2);
+}
+
+std::string reach_text(const Diagnosis& d) {
+  if (d.memory.bytes == 0 || d.reach.batch == 0) return "";
+  return fmt::format("With checkpointing, batch {} fits at this sequence, and sequence {} at this batch.\n",
+                     number_text(d.reach.batch), number_text(d.reach.seq));
+}
+
+std::string tensor_table(const Diagnosis& d) {
+  Rows rows{{"tensor", "made by", "from", "saved by", "elements", "bytes"}};
+  for (const Tensor& t : d.checkpointing->block()) {
+    std::string from;
+    for (const std::string& name : t.from) from += (from.empty() ? "" : ", ") + name;
+    if (!t.with.empty()) from = "with " + t.with;
+    rows.push_back({t.name, t.made_by.empty() ? "the block before" : t.made_by, from,
+                    t.saved_by.empty() ? "-" : t.saved_by,
+                    fmt::format("{} × {} B", pretty(t.elements), t.element_bytes), human_bytes(t.bytes)});
+  }
+  return heading("One block, tensor by tensor") + columns(rows, "lllllr", 2);
+}
+
+std::string oom_text(const Diagnosis& d) {
+  if (!d.oom) return "";
+  std::string text;
+  for (const std::string& sentence : explain(*d.oom)) text += wrapped(sentence);
+  if (const auto least = d.oom->at_least_bytes(); least && *least > d.plain_bytes()) {
+    text +=
+        wrapped(fmt::format("The message shows that the step needs at least {}, the description below predicts {}: "
+                            "something else lives on the device, or the description is not what ran (see --norm, "
+                            "--attention).",
+                            human_bytes(*least), human_bytes(d.plain_bytes())));
+  }
+  return text + "\n";
+}
+
+std::string remarks(const Diagnosis& d) {
+  std::string text;
+  std::string assumed;
+  for (const std::string& item : d.described.assumed) assumed += (assumed.empty() ? "" : "; ") + item;
+  if (!assumed.empty()) text += wrapped("Not said, so assumed: " + assumed + ".");
+  for (const std::string& note : d.described.notes) text += wrapped(note);
+  return text.empty() ? "" : "\n" + text;
+}
+
+}  // namespace
+
+std::string to_text(const Diagnosis& d, const TextOptions& options) {
+  return headline(d) + "\n" + oom_text(d) + verdict(d) + reach_text(d) + advice(d) + smallest_text(d) +
+         memory_table(d) + policy_table(d) + means_table(d) + (options.tensors ? tensor_table(d) : "") +
+         (options.published ? published_text(d) : "") + remarks(d);
+}
+
+}  // namespace retrace::doctor
