@@ -74,8 +74,7 @@ void look_further(Diagnosis& d) {
   const Options options(model, d.device.balance(), d.memory.usable());
   d.one_by_one = options.one_by_one();
   d.smallest = options.smallest();
-  const auto& best = d.smallest.one_device ? d.smallest.one_device : d.smallest.several_devices;
-  if (best) d.smallest_reach = reach(model, best->means, d.memory.usable());
+  if (const auto& best = d.smallest.first()) d.smallest_reach = reach(model, best->means, d.memory.usable());
 }
 
 }  // namespace

@@ -75,9 +75,9 @@ Json advice_of(const Diagnosis& d) {
   const auto add = [&](const char* key, const std::optional<Option>& option) {
     json["smallest"][key] = option ? json_of(*option, model) : Json();
   };
-  add("one_device", d.smallest.one_device);
-  add("one_device_all_weights", d.smallest.one_device_all_weights);
-  add("several_devices", d.smallest.several_devices);
+  add("one_device_all_weights", d.smallest.all_weights);
+  add("one_device_most_frozen", d.smallest.frozen);
+  add("several_devices", d.smallest.several);
   return json;
 }
 

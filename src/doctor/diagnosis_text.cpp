@@ -119,18 +119,15 @@ std::string smallest_text(const Diagnosis& d) {
   const auto add = [&](const char* who, const std::optional<Option>& option) {
     if (!option) return;
     const auto cells = option_cells(*option);
-    text += fmt::format("  {:<35}{}\n", who, cells[0]);
-    text += fmt::format("  {:<35}{} on the device; {}, extra time {}\n", "", cells[2], cells[1], cells[3]);
-    if (!cells[4].empty()) text += fmt::format("  {:<35}{}\n", "", cells[4]);
+    text += fmt::format("  {:<26}{}\n", who, cells[0]);
+    text += fmt::format("  {:<26}{} on the device; {}, extra time {}\n", "", cells[2], cells[1], cells[3]);
+    if (!cells[4].empty()) text += fmt::format("  {:<26}{}\n", "", cells[4]);
   };
-  const Smallest& s = d.smallest;
-  add("this device", s.one_device);
-  if (s.one_device_all_weights && !(s.one_device && s.one_device->means == s.one_device_all_weights->means)) {
-    add("this device, every weight trained", s.one_device_all_weights);
-  }
-  add("several of them", s.several_devices);
-  if (!s.one_device && !s.several_devices) text += wrapped("None of the means below is enough, alone or together.", 2);
-  const auto& best = s.one_device ? s.one_device : s.several_devices;
+  add("one device, all weights", d.smallest.all_weights);
+  add("one device, most frozen", d.smallest.frozen);
+  add("several devices", d.smallest.several);
+  const auto& best = d.smallest.first();
+  if (!best) text += wrapped("None of the means below is enough, alone or together.", 2);
   if (best && d.smallest_reach) {
     text += fmt::format("The first reaches batch {} at this sequence, or sequence {} at this batch.\n",
                         number_text(d.smallest_reach->batch), number_text(d.smallest_reach->seq));

@@ -97,9 +97,9 @@ Smallest Options::smallest() const {
     const Option option = means.zero_stage > 0 ? with_fewest_ranks(means) : evaluate(means);
     if (!option.fits) continue;
     const bool one = means.zero_stage == 0, all_weights = means.lora_rank == 0;
-    if (one) take(smallest.one_device, option);
-    if (one && all_weights) take(smallest.one_device_all_weights, option);
-    if (!one && all_weights) take(smallest.several_devices, option);
+    if (one && all_weights) take(smallest.all_weights, option);
+    if (one && !all_weights) take(smallest.frozen, option);
+    if (!one && all_weights) take(smallest.several, option);
   }
   return smallest;
 }

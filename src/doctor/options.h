@@ -25,12 +25,15 @@ struct Option {
   int64_t moved_bytes() const { return plus(states.moved, times(2, policy.host_bytes)); }  // per step, host and device
 };
 
-// The smallest combinations.
+// The smallest combination of each sort, if there is one.
 struct Smallest {
-  std::optional<Option> one_device = {};              // whatever it takes
-  std::optional<Option> one_device_all_weights = {};  // without freezing any
-  std::optional<Option> several_devices = {};         // all weights trained
+  std::optional<Option> all_weights = {};  // on one device, every weight is trained
+  std::optional<Option> frozen = {};       // on one device, most weights are frozen
+  std::optional<Option> several = {};      // on several devices, every weight is trained
+
+  const std::optional<Option>& first() const { return all_weights ? all_weights : frozen ? frozen : several; }
 };
+
 // A model on a device of which so many bytes may be used.
 class Options {
  public:
