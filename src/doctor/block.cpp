@@ -1,6 +1,7 @@
 #include "doctor/block.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include <retrace/errors.h>
@@ -188,6 +189,43 @@ void need(const Table& table, const std::string& name, const std::set<std::strin
   for (const std::string& from : find(table, maker).from) need(table, from, kept, made);
 }
 
+bool saves(const std::string& savers, const std::string& maker) {
+  return !maker.empty() && (", " + savers + ", ").find(", " + maker + ", ") != std::string::npos;
+}
+
+// The operator whose backward is the last to need a saved tensor: the first of its readers that saved it, or its maker.
+const Tensor* last_to_need(const Table& table, const Tensor& saved) {
+  const std::string& maker = saved.with.empty() ? saved.name : saved.with;
+  if (saves(saved.saved_by, saved.made_by)) return &find(table, maker);
+  for (const Tensor& reader : table) {
+    const bool reads = std::find(reader.from.begin(), reader.from.end(), maker) != reader.from.end();
+    if (reads && saves(saved.saved_by, reader.made_by)) return &reader;
+  }
+  return nullptr;
+}
+
+int64_t let_go_by(const Table& table, const Tensor& op) {
+  int64_t bytes = 0;
+  for (const Tensor& tensor : table) {
+    if (!tensor.saved_by.empty() && last_to_need(table, tensor) == &op) bytes = plus(bytes, tensor.bytes);
+  }
+  return bytes;
+}
+
+// Gradients that an operator's backward makes, of what it read. An addition hands its own on.
+int64_t take_gradients(const Table& table, const Tensor& op, std::map<std::string, int64_t>& gradients) {
+  int64_t bytes = 0;
+  const bool hands_on = op.made_by == "add";
+  for (size_t i = 0; i < op.from.size(); ++i) {
+    const bool new_here = !gradients.contains(op.from[i]);
+    if (!new_here) continue;  // added to what is there
+    gradients[op.from[i]] = hands_on ? (i == 0 ? gradients[op.name] : 0) : find(table, op.from[i]).bytes;
+    if (!hands_on) bytes = plus(bytes, gradients[op.from[i]]);
+  }
+  if (hands_on) gradients[op.name] = 0;
+  return bytes;
+}
+
 }  // namespace
 
 const char* name(Layer layer) {
@@ -247,15 +285,19 @@ int64_t saved_bytes(const Table& table) {
   return bytes;
 }
 
-int64_t gradient_working_bytes(const Table& table) {
-  int64_t most = 0;
-  for (const Tensor& tensor : table) {
+int64_t backward_rise_bytes(const Table& table) {
+  std::map<std::string, int64_t> gradients{{table.back().name, table.back().bytes}};
+  int64_t live = table.back().bytes, most = live;  // gradients, less what has been let go of
+  for (size_t i = table.size(); i-- > 0;) {
+    const Tensor& tensor = table[i];
     if (tensor.made_by.empty() || !tensor.with.empty()) continue;
-    int64_t bytes = tensor.bytes;
-    for (const std::string& from : tensor.from) bytes = plus(bytes, find(table, from).bytes);
-    most = std::max(most, bytes);
+    live += take_gradients(table, tensor, gradients);
+    most = std::max(most, live);
+    live -= gradients[tensor.name];
+    gradients.erase(tensor.name);
+    live -= let_go_by(table, tensor);
   }
-  return most;
+  return std::max<int64_t>(most, 0);
 }
 
 double forward_work(const Table& table) {

@@ -44,8 +44,8 @@ Table head_table(const Model& model, double balance = kUsualBalance);  // final 
 // Autograd holds these bytes of a table from forward to backward.
 int64_t saved_bytes(const Table& table);
 
-// The most that gradients of the table's own tensors take at once: of one operator's results and of what it read.
-int64_t gradient_working_bytes(const Table& table);
+// By how much backward through the table rises above what was saved: gradients come as saved tensors go.
+int64_t backward_rise_bytes(const Table& table);
 
 double forward_work(const Table& table);
 double backward_work(const Table& table);

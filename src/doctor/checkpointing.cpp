@@ -22,8 +22,8 @@ Checkpointing::Checkpointing(const Model& model, double balance, int64_t loss_ch
       alone_(rebuild(block_, {"x"})),
       with_next_(rebuild(block_, {"x"}, "next")),
       saved_(saved_bytes(block_)) {
-  // Beside the gradients of one operator, that of the stream waits to be added.
-  working_ = plus(gradient_working_bytes(block_), block_input());
+  // And the gradient of a matrix, before it is added to what is there.
+  working_ = plus(backward_rise_bytes(block_), times(evaluate("h*f", model.symbols()), model.dtype.bytes));
   const int64_t logits = find(head_, "log_softmax").bytes;
   const int64_t chunk = (logits + loss_chunks - 1) / loss_chunks;
   loss_gradients_ = times(2, chunk);

@@ -203,7 +203,7 @@ std::string memory_table(const Diagnosis& d) {
     rows.push_back(
         {"gradients of the loss", human_bytes(c.loss_gradient_bytes()), "2·t·V × 4 B, at the turn to backward"});
   } else {
-    rows.back() = {"gradients in a block", human_bytes(c.working_bytes()), "of the widest operator, and of the stream"};
+    rows.back() = {"gradients in a block", human_bytes(c.working_bytes()), "less what its backward has let go of by then"};
   }
   rows.push_back({"all at once", human_bytes(d.plain_bytes()), ""});
   const Symbols s = m.symbols();
