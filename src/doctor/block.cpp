@@ -63,6 +63,12 @@ Tensor further(const char* name, Layer layer, const char* with, const char* made
           .element_bytes = bytes};
 }
 
+// Who saves what a norm is given: written out, it saves its float32 copy instead.
+const char* llama_norm_saves(const Model& model) {
+  if (model.norm == Norm::fused) return "rms_norm";
+  return model.dtype.bytes == 4 ? "pow, mul" : "";
+}
+
 void add_rms_norm(Table& table, const Model& model, const std::string& name, const std::string& from) {
   const int64_t e = model.dtype.bytes;
   const std::string numbers = name + ".rstd";
@@ -113,9 +119,7 @@ void add_llama_attention(Table& table, const Model& model) {
 
 Table llama_block(const Model& model) {
   const int64_t e = model.dtype.bytes;
-  // The written-out norm saves its float32 copy instead of what it was given.
-  const bool copies = model.norm == Norm::eager && e != 4;
-  const char* const norm = copies ? "" : model.norm == Norm::fused ? "rms_norm" : "pow, mul";
+  const char* const norm = llama_norm_saves(model);
   Table table{input("x", Layer::norm, norm, e)};
   add_rms_norm(table, model, "norm1", "x");
   add_llama_attention(table, model);
@@ -271,9 +275,9 @@ Table embedding_table(const Model& model, double balance) {
 Table head_table(const Model& model, double balance) {
   const int64_t e = model.dtype.bytes;
   const bool gpt = model.family == Family::gpt;
-  Table table{input("x", Layer::head, gpt ? "layer_norm" : "rms_norm", e)};
-  table.push_back(plain("normed", Layer::head, gpt ? "layer_norm" : "rms_norm", {"x"}, "linear", "t*h", e));
-  table.push_back(further("numbers", Layer::head, "normed", gpt ? "layer_norm" : "rms_norm", gpt ? "2*t" : "t", 4));
+  Table table{input("x", Layer::norm, gpt ? "layer_norm" : llama_norm_saves(model), e)};
+  gpt ? add_layer_norm(table, model, "normed", "x") : add_rms_norm(table, model, "normed", "x");
+  for (Tensor& tensor : table) tensor.layer = Layer::head;
   table.push_back(product("logits", Layer::head, "linear", {"normed"}, "", "t*V", e, "2*t*h*V"));
   table.push_back(plain("log_softmax", Layer::head, "log_softmax", {"logits"}, "log_softmax, nll_loss", "t*V", 4));
   return finished(std::move(table), model, balance);

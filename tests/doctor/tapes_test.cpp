@@ -115,4 +115,155 @@ TEST(DoctorOnTapes, PeakOfThePlainStepIsPredicted) {
   }
 }
 
+// The peak of a step above what was live before it, byte counter's.
+int64_t measured_peak(const std::function<at::Tensor()>& loss) {
+  loss().backward();  // makes the gradients
+  const int64_t before = memory::live_bytes();
+  memory::reset_peak();
+  loss().backward();
+  return memory::peak_bytes() - before;
+}
+
+TEST(DoctorOnTapes, PeakOfCheckpointedBlocksIsPredicted) {
+  const GptCase c{{.batch = 4, .length = 64, .width = 64, .heads = 4, .blocks = 6}, 65};
+  const Checkpointing ours(described(c));
+  auto gpt = models::make_text_gpt(c.shape, c.vocab);
+  const auto tokens = torch::randint(c.vocab, {c.shape.batch, c.shape.length}, torch::kLong);
+  gpt.feed(tokens, tokens);
+  const auto layers = gpt.model.layers;  // the embedding and the blocks
+  for (const int64_t every : {1, 2, 3}) {
+    const int64_t real = measured_peak([&] {
+      std::vector<models::Layer> blocks(layers.begin() + 1, layers.end());
+      const auto x = layers.front()(gpt.model.input());
+      return gpt.model.tail(checkpoint_sequential(blocks, c.shape.blocks / every, x));
+    });
+    const double predicted = static_cast<double>(ours.cost(PolicyKind::every, every).peak_bytes());
+    EXPECT_NEAR(predicted / static_cast<double>(real), 1, 0.1) << "every " << every;
+  }
+  for (const int64_t first : {2, 4}) {
+    const int64_t real = measured_peak([&] {
+      auto x = layers.front()(gpt.model.input());
+      for (int64_t i = 0; i < c.shape.blocks; ++i) {
+        const auto& block = layers[static_cast<size_t>(i) + 1];
+        x = i < first ? checkpoint(block, x) : block(x);
+      }
+      return gpt.model.tail(x);
+    });
+    const double predicted = static_cast<double>(ours.cost(PolicyKind::first_blocks, first).peak_bytes());
+    EXPECT_NEAR(predicted / static_cast<double>(real), 1, 0.1) << "first " << first;
+  }
+}
+
+// A Llama block written out: norms, grouped keys, rotary positions, every score in memory, SwiGLU.
+struct Llama {
+  explicit Llama(const Model& model) : m(model) {
+    const auto weight = [&](std::vector<int64_t> sizes) {
+      weights.push_back((torch::randn(sizes) * 0.05).requires_grad_());
+      return weights.back();
+    };
+    const int64_t h = m.hidden, k = m.kv_width(), f = m.ffn;
+    embedding = weight({m.vocab, h});
+    for (int64_t i = 0; i < m.layers; ++i) {
+      blocks.push_back({weight({h}), weight({h, h}), weight({k, h}), weight({k, h}), weight({h, h}), weight({h}),
+                        weight({f, h}), weight({f, h}), weight({h, f})});
+    }
+    norm = weight({h});
+    head = weight({m.vocab, h});
+    mask = torch::triu(torch::ones({m.seq, m.seq}, torch::kBool), 1);
+    cos = torch::randn({m.seq, h / m.heads});
+    sin = torch::randn({m.seq, h / m.heads});
+    tokens = torch::randint(m.vocab, {m.batch, m.seq}, torch::kLong);
+  }
+
+  // Not mean(): LibTorch 1.13's saves what it is given, later ones do not.
+  static at::Tensor rms(const at::Tensor& x, const at::Tensor& w) {
+    return x * torch::rsqrt(x.pow(2).sum(-1, true) * (1.0 / static_cast<double>(x.size(-1))) + 1e-5) * w;
+  }
+  at::Tensor rotary(const at::Tensor& x) const {
+    const auto parts = x.chunk(2, -1);
+    return x * cos + torch::cat({-parts[1], parts[0]}, -1) * sin;
+  }
+  at::Tensor heads(const at::Tensor& x, int64_t count) const {
+    return x.view({m.batch, m.seq, count, m.hidden / m.heads}).transpose(1, 2);
+  }
+  at::Tensor repeated(const at::Tensor& x) const {
+    const int64_t d = m.hidden / m.heads, times = m.heads / m.kv_heads;
+    return x.unsqueeze(2).expand({m.batch, m.kv_heads, times, m.seq, d}).reshape({m.batch, m.heads, m.seq, d});
+  }
+  at::Tensor block(const std::vector<at::Tensor>& w, const at::Tensor& x) const {
+    const auto n = rms(x, w[0]);
+    const auto q = rotary(heads(torch::linear(n, w[1]), m.heads));
+    const auto k = repeated(rotary(heads(torch::linear(n, w[2]), m.kv_heads)));
+    const auto v = repeated(heads(torch::linear(n, w[3]), m.kv_heads));
+    auto a = torch::matmul(q, k.transpose(-2, -1)) * 0.1;
+    a = torch::softmax(a.masked_fill(mask, -1e9), -1);
+    const auto y = torch::matmul(a, v).transpose(1, 2).reshape({m.batch, m.seq, m.hidden});
+    const auto x2 = x + torch::linear(y, w[4]);
+    const auto n2 = rms(x2, w[5]);
+    return x2 + torch::linear(torch::silu(torch::linear(n2, w[6])) * torch::linear(n2, w[7]), w[8]);
+  }
+  at::Tensor loss() const {
+    auto x = torch::embedding(embedding, tokens);
+    for (const auto& w : blocks) x = block(w, x);
+    return torch::nn::functional::cross_entropy(torch::linear(rms(x, norm), head).flatten(0, 1), tokens.flatten());
+  }
+
+  Model m;
+  std::vector<at::Tensor> weights;
+  at::Tensor embedding, norm, head, mask, cos, sin, tokens;
+  std::vector<std::vector<at::Tensor>> blocks;
+};
+
+Model small_llama(int64_t batch, int64_t seq, int64_t hidden, int64_t heads, int64_t kv_heads, int64_t ffn) {
+  Model model;
+  model.family = Family::llama;
+  model.attention = Attention::math;
+  model.norm = Norm::eager;
+  model.dtype = {"fp32", 4};
+  model.layers = 3;
+  model.hidden = hidden;
+  model.heads = heads;
+  model.kv_heads = kv_heads;
+  model.ffn = ffn;
+  model.vocab = 97;
+  model.seq = seq;
+  model.batch = batch;
+  return model;
+}
+
+TEST(DoctorOnTapes, ActivationBytesOfALlamaAreWithinTwoPercent) {
+  for (const Model& model : {small_llama(2, 32, 64, 4, 2, 160), small_llama(2, 96, 32, 4, 2, 88), small_llama(4, 16, 96, 6, 6, 256)}) {
+    const Llama llama(model);
+    const double real = static_cast<double>(facts_of(recorded([&] { return llama.loss(); })).activations);
+    EXPECT_NEAR(static_cast<double>(all_saved(model)) / real, 1, kNear) << "sequence " << model.seq;
+    int64_t count = 0;
+    for (const at::Tensor& weight : llama.weights) count += weight.numel();
+    EXPECT_EQ(parameters(model).total, count);
+  }
+}
+
+GptCase with_batch(int64_t batch) { return {{.batch = batch, .length = 24, .width = 32, .heads = 4, .blocks = 3}, 65}; }
+
+TEST(TwoTapes, TellTheBytesOfAThirdBatchExactly) {
+  const TwoTapes tapes(recorded_gpt(with_batch(2)), recorded_gpt(with_batch(5)));
+  EXPECT_EQ(tapes.first_batch(), 2);
+  EXPECT_EQ(tapes.second_batch(), 5);
+  for (const int64_t batch : {1, 3, 9}) {
+    const plan::Graph real = recorded_gpt(with_batch(batch)), told = tapes.at(batch);
+    EXPECT_NO_THROW(plan::check(told));
+    EXPECT_EQ(plan::plain(told).peak_bytes, plan::plain(real).peak_bytes) << batch;
+    EXPECT_EQ(facts_of(told).activations, facts_of(real).activations) << batch;
+    for (const Policy& policy : {recompute_all(), every(2)}) {
+      EXPECT_EQ(predict(told, policy).peak_bytes, predict(real, policy).peak_bytes) << policy.name() << " " << batch;
+    }
+  }
+}
+
+TEST(TwoTapes, OfOtherModelsAreRefused) {
+  GptCase deeper = with_batch(5);
+  deeper.shape.blocks = 4;
+  EXPECT_THROW(TwoTapes(recorded_gpt(with_batch(2)), recorded_gpt(deeper)), UsageError);
+  EXPECT_THROW(TwoTapes(recorded_gpt(with_batch(2)), recorded_gpt(with_batch(2))), UsageError);
+}
+
 }  // namespace retrace::test::doctor_tapes
