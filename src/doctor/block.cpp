@@ -163,8 +163,8 @@ void add_gpt_attention(Table& table, const Model& model) {
   table.push_back(plain("scaled", kind, "mul", {"scores"}, "", "a*s*t", e));
   table.push_back(plain("masked", kind, "masked_fill", {"scaled"}, "", "a*s*t", e));
   table.push_back(plain("softmax", kind, "softmax", {"masked"}, "softmax", "a*s*t", e));
-  add_dropout(table, model, "attention.dropped", "softmax", "matmul", "a*s*t");
-  table.push_back(product("values", kind, "matmul", {"attention.dropped", "v"}, "", "t*h", e, "2*t*s*h"));
+  add_dropout(table, model, "softmax.dropped", "softmax", "matmul", "a*s*t");
+  table.push_back(product("values", kind, "matmul", {"softmax.dropped", "v"}, "", "t*h", e, "2*t*s*h"));
   table.push_back(plain("context", kind, "copy", {"values"}, "linear", "t*h", e));
 }
 

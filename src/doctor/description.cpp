@@ -45,14 +45,6 @@ Dtype dtype_of(const std::string& name) {
   return i >= 5 ? Dtype{"fp32", 4} : Dtype{i < 2 ? "bf16" : "fp16", 2};
 }
 
-Optimizer optimizer_of(const std::string& name) {
-  static const std::vector<Optimizer> known = {{"adamw", 2, false}, {"adam", 2, false}, {"adamw8bit", 2, true},
-                                               {"lion", 1, false},  {"sgd", 0, false},  {"momentum", 1, false}};
-  std::vector<std::string> names;
-  for (const Optimizer& optimizer : known) names.push_back(optimizer.name);
-  return known[position_of(name, names, "optimizer")];
-}
-
 // The published model of about that size.
 const Model& nearest_published(const Description& said) {
   const Model* best = nullptr;
@@ -167,6 +159,14 @@ void check_count(const Description& said, const Model& model, Completed& result)
 }
 
 }  // namespace
+
+Optimizer optimizer_of(const std::string& name) {
+  static const std::vector<Optimizer> known = {{"adamw", 2, false}, {"adam", 2, false}, {"adamw8bit", 2, true},
+                                               {"lion", 1, false},  {"sgd", 0, false},  {"momentum", 1, false}};
+  std::vector<std::string> names;
+  for (const Optimizer& optimizer : known) names.push_back(optimizer.name);
+  return known[position_of(name, names, "optimizer")];
+}
 
 size_t position_of(const std::string& name, const std::vector<std::string>& names, const std::string& what) {
   const auto found = std::find(names.begin(), names.end(), name);

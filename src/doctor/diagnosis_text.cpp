@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <retrace/budget.h>
+
 #include "doctor/diagnosis.h"
 #include "doctor/published.h"
 #include "doctor/words.h"
@@ -97,9 +99,9 @@ std::string advice(const Diagnosis& d) {
   if (d.fits || !d.advised) return "";
   std::string text = heading("To paste") + code_lines(code(*d.advised, d.described.model));
   text += "or say only the budget, and let the planner choose what to keep (usually faster):\n";
-  text += code_lines(
-      fmt::format("retrace::Session session(retrace::budget(\"{}MiB\"));   // session.step() around each step",
-                  d.memory.usable() >> 20));
+  text +=
+      code_lines(fmt::format("retrace::Session session(retrace::budget(\"{}\"));   // session.step() around each step",
+                             retrace::budget(d.memory.usable() >> 20 << 20).text()));
   return text + where_it_runs(d, *d.advised) + why(d);
 }
 
@@ -203,7 +205,8 @@ std::string memory_table(const Diagnosis& d) {
     rows.push_back(
         {"gradients of the loss", human_bytes(c.loss_gradient_bytes()), "2·t·V × 4 B, at the turn to backward"});
   } else {
-    rows.back() = {"gradients in a block", human_bytes(c.working_bytes()), "less what its backward has let go of by then"};
+    rows.back() = {"gradients in a block", human_bytes(c.working_bytes()),
+                   "less what its backward has let go of by then"};
   }
   rows.push_back({"all at once", human_bytes(d.plain_bytes()), ""});
   const Symbols s = m.symbols();

@@ -81,6 +81,8 @@ struct Completed {
 // Throws UsageError for what cannot be: one line, with the near names where a name is not known.
 Completed complete(const Description& description);
 
+Optimizer optimizer_of(const std::string& name);  // throws UsageError that suggests the near names
+
 // Published models, by size.
 const std::vector<Model>& published_models();
 

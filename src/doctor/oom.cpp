@@ -39,15 +39,15 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// "2.00 GiB" at the front of a text.
-std::optional<int64_t> amount_at(std::string_view text) {
+// "2.00 GiB" at the front of a text, or all of it.
+std::optional<int64_t> amount_at(std::string_view text, bool all = false) {
   text = trimmed(text);
   double number = 0;
   const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || number < 0) return std::nullopt;
   text = trimmed(text.substr(static_cast<size_t>(after - text.data())));
   for (const Unit& unit : kUnits) {
-    if (!text.starts_with(unit.name)) continue;
+    if (all ? text != unit.name : !text.starts_with(unit.name)) continue;
     const double bytes = std::round(number * unit.bytes);
     return std::isfinite(bytes) && bytes < 0x1p62 ? std::optional(static_cast<int64_t>(bytes)) : std::nullopt;
   }
@@ -69,7 +69,7 @@ std::optional<int64_t> amount_before(std::string_view text, std::string_view phr
     --begin;
   }
   while (begin > 0 && is_number(text[begin - 1])) --begin;
-  return amount_at(text.substr(begin, at - begin));
+  return amount_at(text.substr(begin, at - begin), true);
 }
 
 std::optional<int64_t> first_of(std::initializer_list<std::optional<int64_t>> amounts) {

@@ -58,7 +58,8 @@ TapeFacts facts_of(const plan::Graph& graph) {
     ++group.tensors;
   }
   for (auto& [name, group] : groups) facts.kept.push_back({name, group.bytes, group.tensors});
-  std::stable_sort(facts.kept.begin(), facts.kept.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::stable_sort(facts.kept.begin(), facts.kept.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   return facts;
 }
 

@@ -16,9 +16,9 @@ struct KeptGroup {
 
 struct TapeFacts {
   int64_t weights = 0;
-  int64_t gradients = 0;    // the most there were at once
-  int64_t before = 0;       // live before the step beside weights: optimizer state, data, old gradients
-  int64_t activations = 0;  // saved by autograd at the turn from forward to backward, each storage once
+  int64_t gradients = 0;             // the most there were at once
+  int64_t before = 0;                // live before the step beside weights: optimizer state, data, old gradients
+  int64_t activations = 0;           // saved by autograd at the turn from forward to backward, each storage once
   std::vector<KeptGroup> kept = {};  // what those are, the largest first
 };
 

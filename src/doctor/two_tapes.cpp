@@ -15,20 +15,23 @@ namespace {
 [[noreturn]] void refuse(const std::string& what) { throw UsageError("[doctor] " + what); }
 
 [[noreturn]] void refuse_different(const std::string& where) {
-  refuse(fmt::format("the two tapes are not of the same step ({}), so no line can be drawn through them. Record both with the "
-                     "same program, and only another batch.",
-                     where));
+  refuse(fmt::format(
+      "the two tapes are not of the same step ({}), so no line can be drawn through them. Record both with the "
+      "same program, and only another batch.",
+      where));
 }
 
 bool same_args(const plan::Op& a, const plan::Op& b) {
-  return std::equal(a.args.begin(), a.args.end(), b.args.begin(), b.args.end(),
-                    [](const plan::Arg& x, const plan::Arg& y) { return x.value == y.value && x.becomes == y.becomes; });
+  return std::equal(
+      a.args.begin(), a.args.end(), b.args.begin(), b.args.end(),
+      [](const plan::Arg& x, const plan::Arg& y) { return x.value == y.value && x.becomes == y.becomes; });
 }
 
 void check_same(const plan::Graph& a, const plan::Graph& b) {
   for (size_t i = 0; i < std::min(a.ops.size(), b.ops.size()); ++i) {
     if (a.ops[i].name != b.ops[i].name) {
-      refuse_different(fmt::format("operator {} is {} in one and {} in the other", i + 1, a.ops[i].name, b.ops[i].name));
+      refuse_different(
+          fmt::format("operator {} is {} in one and {} in the other", i + 1, a.ops[i].name, b.ops[i].name));
     }
     if (!same_args(a.ops[i], b.ops[i]) || a.ops[i].fresh != b.ops[i].fresh) {
       refuse_different(fmt::format("operator {}, {}, reads other values", i + 1, a.ops[i].name));
@@ -36,8 +39,9 @@ void check_same(const plan::Graph& a, const plan::Graph& b) {
   }
   if (a.ops.size() != b.ops.size()) refuse_different(fmt::format("{} operators and {}", a.ops.size(), b.ops.size()));
   if (a.values.size() != b.values.size() || a.handles != b.handles) refuse_different("autograd saved other values");
-  const bool same = std::equal(a.events.begin(), a.events.end(), b.events.begin(), b.events.end(),
-                               [](const plan::Event& x, const plan::Event& y) { return x.kind == y.kind && x.id == y.id; });
+  const bool same =
+      std::equal(a.events.begin(), a.events.end(), b.events.begin(), b.events.end(),
+                 [](const plan::Event& x, const plan::Event& y) { return x.kind == y.kind && x.id == y.id; });
   if (!same) refuse_different("their events come in another order");
 }
 
@@ -53,7 +57,9 @@ std::pair<int64_t, int64_t> batches_of(const plan::Graph& a, const plan::Graph& 
     }
   }
   if (least.first == 0) {
-    refuse("the two tapes have the same shapes, so nothing is known about another batch. Record one of them with another batch.");
+    refuse(
+        "the two tapes have the same shapes, so nothing is known about another batch. Record one of them with another "
+        "batch.");
   }
   return least;
 }
@@ -124,7 +130,8 @@ TwoTapes::TwoTapes(plan::Graph first, plan::Graph second, std::optional<std::pai
   check_same(first_, second_);
   batches_ = batches ? *batches : batches_of(first_, second_);
   if (batches_.first <= 0 || batches_.second <= 0) refuse("a batch of a tape is at least 1.");
-  if (batches_.first == batches_.second) refuse("the two tapes have the same batch, so nothing is known about another one.");
+  if (batches_.first == batches_.second)
+    refuse("the two tapes have the same batch, so nothing is known about another one.");
 }
 
 plan::Graph TwoTapes::at(int64_t batch) const {

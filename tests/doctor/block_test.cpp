@@ -79,7 +79,8 @@ TEST(BlockTable, KeepingProductsRepeatsNoProduct) {
     for (const Tensor& tensor : table) {
       if (tensor.product) products.push_back(tensor.name);
     }
-    for (const std::string& made : rebuild(table, products, "next").made) EXPECT_FALSE(find(table, made).product) << made;
+    for (const std::string& made : rebuild(table, products, "next").made)
+      EXPECT_FALSE(find(table, made).product) << made;
   }
 }
 
@@ -94,7 +95,8 @@ TEST(BlockTable, EveryTensorItReadsStandsBeforeIt) {
         const Table table = block_table(model);
         for (size_t i = 0; i < table.size(); ++i) {
           for (const std::string& from : table[i].from) {
-            const auto stands = std::find_if(table.begin(), table.end(), [&](const Tensor& t) { return t.name == from; });
+            const auto stands =
+                std::find_if(table.begin(), table.end(), [&](const Tensor& t) { return t.name == from; });
             EXPECT_LT(stands - table.begin(), static_cast<ptrdiff_t>(i)) << table[i].name << " reads " << from;
           }
         }

@@ -232,7 +232,8 @@ Model small_llama(int64_t batch, int64_t seq, int64_t hidden, int64_t heads, int
 }
 
 TEST(DoctorOnTapes, ActivationBytesOfALlamaAreWithinTwoPercent) {
-  for (const Model& model : {small_llama(2, 32, 64, 4, 2, 160), small_llama(2, 96, 32, 4, 2, 88), small_llama(4, 16, 96, 6, 6, 256)}) {
+  for (const Model& model :
+       {small_llama(2, 32, 64, 4, 2, 160), small_llama(2, 96, 32, 4, 2, 88), small_llama(4, 16, 96, 6, 6, 256)}) {
     const Llama llama(model);
     const double real = static_cast<double>(facts_of(recorded([&] { return llama.loss(); })).activations);
     EXPECT_NEAR(static_cast<double>(all_saved(model)) / real, 1, kNear) << "sequence " << model.seq;

@@ -12,7 +12,9 @@
 
 #include "commands.h"
 #include "doctor/diagnosis.h"
+#include "doctor/tape_diagnosis.h"
 #include "plan/file/disk.h"
+#include "plan/file/file.h"
 
 namespace retrace::cli {
 namespace {
@@ -36,7 +38,7 @@ How every figure is computed: docs/doctor.md.)";
 constexpr size_t kMostText = 1 << 20;  // of an error; a log's end is what matters
 
 struct Given {
-  std::vector<std::string> tapes;
+  std::vector<std::string> tapes, batches;
   std::string model, params, layers, hidden, heads, kv_heads, ffn, vocab, seq, batch;
   std::string family, attention, norm, dtype, optimizer;
   bool tied = false, pure = false;
@@ -52,7 +54,7 @@ std::optional<int64_t> number_of(const char* option, const std::string& value) {
   return value.empty() ? std::nullopt : std::optional(doctor::count_of(option, value));
 }
 
-[[maybe_unused]] bool describes(const Given& given) {
+bool describes(const Given& given) {
   for (const std::string* value : {&given.model, &given.params, &given.layers, &given.hidden}) {
     if (!value->empty()) return true;
   }
@@ -100,6 +102,11 @@ int64_t bytes_of(const char* option, const std::string& text, int64_t whole) {
   return static_cast<int64_t>(*amount.fraction() * static_cast<double>(whole));
 }
 
+// Retrace's limits and budgets count tensors alone: nothing need be kept free.
+bool of_retrace(const std::optional<doctor::OomMessage>& oom) {
+  return oom && (oom->source == doctor::OomSource::retrace_limit || oom->source == doctor::OomSource::retrace_budget);
+}
+
 doctor::Memory memory_of(const Given& given, const doctor::Device& device,
                          const std::optional<doctor::OomMessage>& oom) {
   doctor::Memory memory;
@@ -107,25 +114,60 @@ doctor::Memory memory_of(const Given& given, const doctor::Device& device,
     memory = {bytes_of("memory", given.memory, 0), 0, device.name.empty() ? "the device" : device.name};
   } else if (device.memory_bytes > 0) {
     memory = {device.memory_bytes, 0, device.name};
-  } else if (oom && oom->capacity_bytes && oom->source != doctor::OomSource::retrace_budget) {
-    memory = {*oom->capacity_bytes, 0, "the device of the message"};
+  } else if (oom && oom->capacity_bytes) {
+    const bool device_said = oom->source == doctor::OomSource::gpu || oom->source == doctor::OomSource::mps;
+    memory = {*oom->capacity_bytes, 0, device_said ? "the device of the message" : "the program of the message"};
   }
   if (!given.reserve.empty()) {
     memory.reserved = given.reserve == "0" ? 0 : bytes_of("reserve", given.reserve, memory.bytes);
-  } else if (given.tapes.empty() && device.name != "cpu") {
+  } else if (given.tapes.empty() && device.name != "cpu" && !of_retrace(oom)) {
     memory.reserved = static_cast<int64_t>(doctor::kUsualReserve * static_cast<double>(memory.bytes));
   }
   if (memory.bytes > 0 && memory.reserved >= memory.bytes) throw BadInput("--reserve leaves nothing of the memory.");
   return memory;
 }
 
-void run(const Given& given) {
+std::string name_of(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+std::optional<std::pair<int64_t, int64_t>> batches_of(const Given& given) {
+  if (given.batches.empty()) return std::nullopt;
+  if (given.batches.size() != 2)
+    throw BadInput("--batches takes two numbers, of the first tape and of the second: --batches 4 8.");
+  return std::pair(doctor::count_of("batches", given.batches[0]), doctor::count_of("batches", given.batches[1]));
+}
+
+std::string answer_of_tapes(const Given& given, const doctor::Memory& memory,
+                            const std::optional<doctor::OomMessage>& oom) {
+  if (describes(given)) throw BadInput("a tape and a description cannot both be meant. Leave one of them out.");
+  if (given.tapes.size() > 2)
+    throw BadInput("one tape, or two of different batch sizes: more say nothing new. Leave some out.");
+  doctor::TapeRequest request{.source = name_of(given.tapes[0]), .memory = memory, .oom = oom};
+  if (!given.optimizer.empty()) request.optimizer = doctor::optimizer_of(given.optimizer);
+  const auto text = [&](const doctor::TapeDiagnosis& d) {
+    return given.json ? doctor::to_json(d) : doctor::to_text(d);
+  };
+  if (given.tapes.size() == 1) {
+    if (!given.batch.empty())
+      throw BadInput("--batch needs two tapes of different batch sizes: from one, no other batch is known.");
+    return text(doctor::diagnose(plan::load_graph(given.tapes[0]), request));
+  }
+  request.source += " and " + name_of(given.tapes[1]);
+  const doctor::TwoTapes tapes(plan::load_graph(given.tapes[0]), plan::load_graph(given.tapes[1]), batches_of(given));
+  const int64_t batch = given.batch.empty() ? std::max(tapes.first_batch(), tapes.second_batch())
+                                            : doctor::count_of("batch", given.batch);
+  if (batch < 1) throw BadInput("--batch " + given.batch + ": a batch is at least 1.");
+  return text(doctor::diagnose(tapes, batch, request));
+}
+
+std::string answer(const Given& given) {
   const doctor::Device device = given.device.empty() ? doctor::Device{} : doctor::device_of(given.device);
   const auto oom = oom_of(given);
   const doctor::Memory memory = memory_of(given, device, oom);
+  if (!given.tapes.empty()) return answer_of_tapes(given, memory, oom);
+  if (oom && !describes(given)) return given.json ? doctor::to_json(*oom) : doctor::to_text(*oom);
   const auto diagnosis = doctor::diagnose(doctor::complete(description_of(given)), device, memory, oom);
-  std::cout << (given.json ? doctor::to_json(diagnosis)
-                           : doctor::to_text(diagnosis, {.tensors = given.tensors, .published = given.published}));
+  return given.json ? doctor::to_json(diagnosis)
+                    : doctor::to_text(diagnosis, {.tensors = given.tensors, .published = given.published});
 }
 
 void add_description(CLI::App& command, Given& given) {
@@ -151,11 +193,15 @@ void add_training(CLI::App& command, Given& given) {
     command.add_option(name, value, help)->group("The training");
   };
   group("--seq", given.seq, "tokens in a sequence");
-  group("--batch", given.batch, "sequences in a step, on one device (1)");
+  group("--batch", given.batch, "sequences in a step, on one device (1); with two tapes, the batch to look at");
+  command.add_option("--batches", given.batches, "of two tapes, where their shapes do not tell")
+      ->group("The training")
+      ->expected(2);
   group("--dtype", given.dtype,
         "bf16 (the default), fp16 or fp32; with 16 bits, a float32 copy of the weights is counted");
   command.add_flag("--pure", given.pure, "everything in that type, and no float32 copy")->group("The training");
-  group("--optimizer", given.optimizer, "adamw (the default), adam, adamw8bit, lion, momentum, sgd");
+  group("--optimizer", given.optimizer,
+        "adamw (the default), adam, adamw8bit, lion, momentum, sgd; with a tape, adds state it lacks");
 }
 
 void add_device(CLI::App& command, Given& given) {
@@ -184,7 +230,7 @@ void add_doctor(CLI::App& program, int& exit_code) {
   command->add_flag("--json", given->json, "for scripts: bytes as whole numbers");
   command->footer(kExamples);
   command->callback([given, &exit_code] {
-    run(*given);
+    std::cout << answer(*given);
     exit_code = kOk;
   });
 }
