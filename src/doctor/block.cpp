@@ -189,7 +189,7 @@ Table gpt_block(const Model& model) {
 void need(const Table& table, const std::string& name, const std::set<std::string>& kept, std::set<std::string>& made) {
   const Tensor& tensor = find(table, name);
   const std::string& maker = tensor.with.empty() ? tensor.name : tensor.with;
-  if (kept.contains(maker) || tensor.made_by.empty() || !made.insert(maker).second) return;
+  if (kept.contains(name) || kept.contains(maker) || tensor.made_by.empty() || !made.insert(maker).second) return;
   for (const std::string& from : find(table, maker).from) need(table, from, kept, made);
 }
 
@@ -322,7 +322,7 @@ Rebuild rebuild(const Table& table, const std::vector<std::string>& kept_names, 
   Rebuild result;
   for (const Tensor& tensor : table) {
     const std::string& maker = tensor.with.empty() ? tensor.name : tensor.with;
-    if (tensor.saved_by.empty() || kept.contains(maker)) continue;
+    if (tensor.saved_by.empty() || kept.contains(maker) || kept.contains(tensor.name)) continue;
     result.bytes = plus(result.bytes, tensor.bytes);
     need(table, tensor.name, kept, made);
   }

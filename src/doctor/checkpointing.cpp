@@ -10,6 +10,38 @@ namespace {
 // Of the inputs that wait in host memory: the one in use and the one on its way.
 constexpr int64_t kInputsInFlight = 2;
 
+// What a block keeps for its own backward. Of the stream one tensor is kept per block: here the input, in fact the last
+// product of the block before, of which the input is made.
+std::vector<std::string> products(const Table& block) {
+  std::vector<std::string> names{"x"};
+  for (const Tensor& tensor : block) {
+    if (tensor.product && tensor.name != "down") names.push_back(tensor.name);
+  }
+  return names;
+}
+
+// Whatever is saved and has fewer than a number per pair of tokens, and the block's input.
+std::vector<std::string> outside_attention(const Table& block) {
+  std::vector<std::string> names{"x"};
+  for (const Tensor& tensor : block) {
+    const bool saved = !tensor.saved_by.empty() && tensor.elements != "a*s*t";
+    if (saved && tensor.name != "x") names.push_back(tensor.name);
+  }
+  return names;
+}
+
+int64_t bytes_of(const Table& block, const std::vector<std::string>& names) {
+  int64_t bytes = 0;
+  const auto named = [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  for (const Tensor& tensor : block) {
+    const bool further = !tensor.with.empty() && !tensor.saved_by.empty() && named(tensor.with);
+    if (named(tensor.name) || further) bytes = plus(bytes, tensor.bytes);
+  }
+  return bytes;
+}
+
 std::string plural(int64_t n, const char* noun) { return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s"); }
 
 }  // namespace
@@ -38,24 +70,6 @@ double Checkpointing::forward_share() const {
   return static_cast<double>(model_.layers) * forward_work(block_) / step_work_;
 }
 
-std::vector<std::string> Checkpointing::products() const {
-  std::vector<std::string> names;
-  for (const Tensor& tensor : block_) {
-    if (tensor.product) names.push_back(tensor.name);
-  }
-  return names;
-}
-
-// Whatever is saved and has fewer than a number per pair of tokens.
-std::vector<std::string> Checkpointing::outside_attention() const {
-  std::vector<std::string> names;
-  for (const Tensor& tensor : block_) {
-    if (tensor.elements != "a*s*t" && !tensor.saved_by.empty())
-      names.push_back(tensor.with.empty() ? tensor.name : tensor.with);
-  }
-  return names;
-}
-
 void Checkpointing::finish(PolicyCost& cost, int64_t rebuilt_bytes, double rebuilt_work) const {
   cost.kept_bytes = plus(cost.kept_bytes, saved_bytes(embedding_));
   cost.loss_bytes = plus(cost.kept_bytes, plus(head_saved_, loss_gradients_));
@@ -63,71 +77,69 @@ void Checkpointing::finish(PolicyCost& cost, int64_t rebuilt_bytes, double rebui
   cost.extra = (rebuilt_work + head_work_) / step_work_;
 }
 
-// In every block the same tensors are kept.
-void Checkpointing::keep_parts(PolicyCost& cost, const std::vector<std::string>& kept) const {
-  int64_t bytes = 0;
-  for (const Tensor& tensor : block_) {
-    const std::string& maker = tensor.with.empty() ? tensor.name : tensor.with;
-    if (std::find(kept.begin(), kept.end(), maker) != kept.end()) bytes = plus(bytes, tensor.bytes);
-  }
-  cost.kept_bytes = times(bytes, model_.layers);
-  // A block's input is made from what the block before keeps.
-  const bool makes_input = std::find(kept.begin(), kept.end(), "x") == kept.end();
-  const Rebuild again = rebuild(block_, kept, makes_input ? "next" : "");
-  finish(cost, again.bytes, static_cast<double>(model_.layers) * again.work);
+// Inputs of checkpoints that are on the device; the others wait in host memory.
+int64_t Checkpointing::inputs_here(PolicyCost& cost, int64_t inputs, bool offload) const {
+  const int64_t here = offload ? std::min(inputs, kInputsInFlight) : inputs;
+  cost.host_bytes = times(inputs - here, block_input());
+  return times(here, block_input());
 }
 
-void Checkpointing::keep_inputs(PolicyCost& cost, int64_t inputs, int64_t whole_blocks, bool offload) const {
-  const int64_t here = offload ? std::min(inputs, kInputsInFlight) : inputs;
-  cost.kept_bytes = plus(times(here, block_input()), times(whole_blocks, saved_));
-  cost.host_bytes = times(inputs - here, block_input());
+// In the first n blocks only these tensors are kept, the block's input among them.
+void Checkpointing::rebuild_parts(PolicyCost& cost, const std::vector<std::string>& kept, bool offload) const {
+  const int64_t whole = model_.layers - cost.n;
+  const Rebuild again = rebuild(block_, kept);
+  PolicyCost later;  // when backward reaches those blocks the others are gone, and one of them is whole
+  later.kept_bytes = plus(times(cost.n, bytes_of(block_, kept) - block_input()), inputs_here(cost, cost.n, offload));
+  cost.kept_bytes = plus(later.kept_bytes, times(whole, saved_));
+  finish(later, again.bytes, 0);
+  finish(cost, whole > 0 ? 0 : again.bytes, static_cast<double>(cost.n) * again.work);
+  cost.block_bytes = std::max(cost.block_bytes, later.block_bytes);
+}
+
+void Checkpointing::rebuild_segments(PolicyCost& cost, bool offload) const {
+  const int64_t segments = (model_.layers + cost.n - 1) / cost.n;
+  cost.kept_bytes = inputs_here(cost, segments, offload);
+  const double ends = static_cast<double>(segments), inner = static_cast<double>(model_.layers) - ends;
+  finish(cost, plus(alone_.bytes, times(cost.n - 1, saved_)), ends * alone_.work + inner * with_next_.work);
 }
 
 PolicyCost Checkpointing::cost(PolicyKind kind, int64_t n, bool offload) const {
-  const double blocks = static_cast<double>(model_.layers);
   PolicyCost cost{.kind = kind, .n = n};
+  const std::string where = n == model_.layers ? "" : fmt::format(" in {} of {}", n, model_.layers);
   switch (kind) {
     case PolicyKind::keep_all:
       cost.name = "keep everything";
-      keep_inputs(cost, 0, model_.layers, false);
+      cost.kept_bytes = times(model_.layers, saved_);
       finish(cost, 0, 0);
       break;
-    case PolicyKind::selective:
+    case PolicyKind::products:
       cost.name = "keep products";
-      keep_parts(cost, products());
+      cost.n = model_.layers;
+      rebuild_parts(cost, products(block_), false);
       break;
     case PolicyKind::attention:
-      cost.name = "rebuild attention";
-      keep_parts(cost, outside_attention());
+      cost.name = "rebuild attention" + where;
+      rebuild_parts(cost, outside_attention(block_), false);
       break;
-    case PolicyKind::first_blocks: {
-      cost.name = fmt::format("first {} of {} blocks", n, model_.layers);
-      keep_inputs(cost, n, model_.layers - n, offload);
-      finish(cost, 0, static_cast<double>(n) * alone_.work);
-      // When backward reaches the checkpointed blocks the others are gone, and one of them is whole.
-      PolicyCost later;
-      keep_inputs(later, n, 1, offload);
-      finish(later, 0, 0);
-      cost.block_bytes = std::max(cost.block_bytes, later.block_bytes);
+    case PolicyKind::blocks:
+      cost.name = fmt::format("checkpoint {} of {} blocks", n, model_.layers);
+      rebuild_parts(cost, {"x"}, offload);
       break;
-    }
-    case PolicyKind::every: {
-      cost.name = n == 1 ? "every block" : fmt::format("every {} blocks", n);
-      const int64_t segments = (model_.layers + n - 1) / n;
-      keep_inputs(cost, segments, 0, offload);
-      const double ends = static_cast<double>(segments);
-      finish(cost, plus(alone_.bytes, times(n - 1, saved_)), ends * alone_.work + (blocks - ends) * with_next_.work);
+    case PolicyKind::every:
+      cost.name = n == 1 ? "checkpoint every block" : fmt::format("checkpoint every {} blocks", n);
+      rebuild_segments(cost, offload);
       break;
-    }
   }
   return cost;
 }
 
 std::vector<PolicyCost> Checkpointing::all(bool offload) const {
-  std::vector<PolicyCost> costs{cost(PolicyKind::keep_all), cost(PolicyKind::selective)};
-  if (model_.attention == Attention::math) costs.push_back(cost(PolicyKind::attention));
-  for (int64_t n = 1; n < model_.layers; ++n) costs.push_back(cost(PolicyKind::first_blocks, n, offload));
-  for (int64_t n = 1; n <= model_.layers; ++n) costs.push_back(cost(PolicyKind::every, n, offload));
+  std::vector<PolicyCost> costs{cost(PolicyKind::keep_all), cost(PolicyKind::products)};
+  for (int64_t n = 1; n <= model_.layers; ++n) {
+    if (model_.attention == Attention::math) costs.push_back(cost(PolicyKind::attention, n));
+    if (n < model_.layers) costs.push_back(cost(PolicyKind::blocks, n, offload));
+    costs.push_back(cost(PolicyKind::every, n, offload));
+  }
   std::stable_sort(costs.begin(), costs.end(),
                    [](const PolicyCost& a, const PolicyCost& b) { return a.extra < b.extra; });
   return costs;
@@ -147,22 +159,25 @@ PolicyCost Checkpointing::leanest(bool offload) const {
 }
 
 std::string code(const PolicyCost& policy, const Model& model) {
+  const bool all = policy.n == model.layers;
   switch (policy.kind) {
     case PolicyKind::keep_all:
       return "// nothing to add";
-    case PolicyKind::selective:
-      return "retrace::Session session(retrace::selective());   // and session.step() around each step";
+    case PolicyKind::products:
+      return "retrace::Session session(retrace::selective());   // session.step() around each step";
     case PolicyKind::attention:
-      return "auto y = retrace::checkpoint(attention, q, k, v);   // in every block";
-    case PolicyKind::first_blocks:
+      return "y = retrace::checkpoint(attention, q, k, v);   // scores to values, in " +
+             (all ? std::string("every block") : fmt::format("the first {} blocks", policy.n));
+    case PolicyKind::blocks:
       return fmt::format(
           "for (size_t i = 0; i < blocks.size(); ++i)\n"
           "  x = i < {} ? retrace::checkpoint(blocks[i], x) : blocks[i]->forward(x);",
           policy.n);
-    case PolicyKind::every:
-      return fmt::format("x = retrace::checkpoint_sequential(blocks, {}, x);   // {} of {}",
-                         (model.layers + policy.n - 1) / policy.n,
-                         plural((model.layers + policy.n - 1) / policy.n, "segment"), plural(policy.n, "block"));
+    case PolicyKind::every: {
+      const int64_t segments = (model.layers + policy.n - 1) / policy.n;
+      return fmt::format("x = retrace::checkpoint_sequential(blocks, {}, x);   // {} of {}", segments,
+                         plural(segments, "segment"), plural(policy.n, "block"));
+    }
   }
   return "";
 }

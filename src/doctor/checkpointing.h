@@ -13,10 +13,10 @@ namespace retrace::doctor {
 
 enum class PolicyKind {
   keep_all,
-  selective,     // products are kept, the rest is made again from them
-  attention,     // the core of the attention is made again: scores, softmax, dropout
-  first_blocks,  // each of the first n blocks is a checkpoint, the others keep all
-  every,         // segments of n blocks are checkpoints
+  products,   // products are kept, the rest is made again from them
+  attention,  // in the first n blocks the core of the attention is made again: scores, softmax, dropout
+  blocks,     // the first n blocks are made again, each from its input
+  every,      // segments of n blocks are made again, each from its input
 };
 
 struct PolicyCost {
@@ -56,11 +56,10 @@ class Checkpointing {
 
  private:
   int64_t block_input() const { return find(block_, "x").bytes; }
-  std::vector<std::string> products() const;
-  std::vector<std::string> outside_attention() const;
   void finish(PolicyCost& cost, int64_t rebuilt_bytes, double rebuilt_work) const;
-  void keep_parts(PolicyCost& cost, const std::vector<std::string>& kept) const;
-  void keep_inputs(PolicyCost& cost, int64_t inputs, int64_t whole_blocks, bool offload) const;
+  void rebuild_parts(PolicyCost& cost, const std::vector<std::string>& kept, bool offload) const;
+  void rebuild_segments(PolicyCost& cost, bool offload) const;
+  int64_t inputs_here(PolicyCost& cost, int64_t inputs, bool offload) const;
 
   Model model_ = {};
   Table block_, embedding_, head_;

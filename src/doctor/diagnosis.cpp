@@ -59,9 +59,9 @@ void add_rows(Diagnosis& d) {
   const Checkpointing& c = *d.checkpointing;
   const Model& model = d.described.model;
   add_row(d, d.plain);
-  add_row(d, c.cost(PolicyKind::selective));
-  if (model.attention == Attention::math) add_row(d, c.cost(PolicyKind::attention));
-  if (model.layers > 3) add_row(d, c.cost(PolicyKind::first_blocks, model.layers / 2));
+  add_row(d, c.cost(PolicyKind::products, model.layers));
+  if (model.attention == Attention::math) add_row(d, c.cost(PolicyKind::attention, model.layers));
+  if (model.layers > 3) add_row(d, c.cost(PolicyKind::blocks, model.layers / 2));
   if (d.advised) add_row(d, *d.advised);
   for (int64_t n = 1; n <= std::min<int64_t>(model.layers, 8); n *= 2) add_row(d, c.cost(PolicyKind::every, n));
   add_row(d, c.leanest());

@@ -44,12 +44,8 @@ std::string verdict(const Diagnosis& d) {
   text = wrapped(fmt::format("DOES NOT FIT as it is. {}; {}.", step, memory_text(d.memory)));
   if (d.advised) {
     const int64_t peak = plus(d.states.total(), d.advised->peak_bytes());
-    return text +
-           wrapped(fmt::format("FITS WITH CHECKPOINTING: {}. Predicted peak {}, about {} time.",
-                               d.advised->kind == PolicyKind::every || d.advised->kind == PolicyKind::first_blocks
-                                   ? "checkpoint " + d.advised->name
-                                   : d.advised->name,
-                               human_bytes(peak), extra_text(d.advised->extra)));
+    return text + wrapped(fmt::format("FITS WITH CHECKPOINTING: {}. Predicted peak {}, about {} time.", d.advised->name,
+                                      human_bytes(peak), extra_text(d.advised->extra)));
   }
   const PolicyCost leanest = d.checkpointing->leanest();
   if (d.states.total() > d.memory.usable()) {
@@ -85,7 +81,7 @@ std::string why(const Diagnosis& d) {
 
 std::string where_it_runs(const Diagnosis& d, const PolicyCost& policy) {
   if (d.device.name == "cpu") return "";
-  if (policy.kind == PolicyKind::selective) {
+  if (policy.kind == PolicyKind::products) {
     return wrapped(
         "Retrace runs on the CPU today. On a GPU the same is torch.utils.checkpoint with a selective policy "
         "(create_selective_checkpoint_contexts), in Python.");
@@ -141,15 +137,27 @@ std::string smallest_text(const Diagnosis& d) {
   return text;
 }
 
+// "2*t" is 2 and "t".
+std::pair<int64_t, std::string> number_and_symbols(const std::string& formula) {
+  const size_t star = formula.find('*');
+  if (formula[0] < '0' || formula[0] > '9' || star == std::string::npos) return {1, formula};
+  return {std::stoll(formula.substr(0, star)), formula.substr(star + 1)};
+}
+
+struct SameSymbols {
+  const std::string& symbols;
+  bool operator()(const std::pair<std::string, int64_t>& term) const { return term.first == symbols; }
+};
+
 // "(2·t·h + t·k) × 2 B + t × 4 B" of the saved tensors of one kind of layer.
 std::string formula_of(const Table& table, Layer layer) {
   std::map<int64_t, std::vector<std::pair<std::string, int64_t>>, std::greater<>> by_size;
   for (const Tensor& tensor : table) {
     if (tensor.layer != layer || tensor.saved_by.empty()) continue;
+    const auto [number, symbols] = number_and_symbols(tensor.elements);
     auto& terms = by_size[tensor.element_bytes];
-    const auto same =
-        std::find_if(terms.begin(), terms.end(), [&](const auto& term) { return term.first == tensor.elements; });
-    same == terms.end() ? void(terms.emplace_back(tensor.elements, 1)) : void(++same->second);
+    const auto same = std::find_if(terms.begin(), terms.end(), SameSymbols{symbols});
+    same == terms.end() ? void(terms.emplace_back(symbols, number)) : void(same->second += number);
   }
   std::string text;
   for (const auto& [bytes, terms] : by_size) {
@@ -218,7 +226,7 @@ std::string memory_table(const Diagnosis& d) {
 
 std::string policy_table(const Diagnosis& d) {
   const bool known = d.memory.bytes > 0;
-  Rows rows{{"policy", "held", "peak of a step", "extra time", known ? "fits" : "", known ? "batch up to" : "",
+  Rows rows{{"policy", "held", "peak", "extra time", known ? "fits" : "", known ? "batch up to" : "",
              known ? "sequence up to" : ""}};
   for (const PolicyRow& row : d.policies) {
     const auto reached = [&](int64_t most) { return !known ? "" : most == 0 ? "-" : number_text(most); };
@@ -251,8 +259,9 @@ std::string means_table(const Diagnosis& d) {
   return heading("What each further means would leave on the device") + columns(rows, "lrrrrr", 2) +
          wrapped(
              "States are weights, gradients and optimizer state. Activations are those of the fastest policy that "
-             "fits, or "
-             "of the leanest. ZeRO is told with the fewest ranks that do; each rank has a batch of its own.",
+             "fits, or of the leanest. ZeRO is told with the fewest ranks that do; each rank has a batch of its own. "
+             "Loss "
+             "in chunks: logits and loss of an eighth of the tokens at a time.",
              2);
 }
 

@@ -189,12 +189,13 @@ std::string to_json(const TapeDiagnosis& d) {
 std::string to_text(const OomMessage& message) {
   std::string text;
   for (const std::string& sentence : explain(message)) text += wrapped(sentence);
-  if (const auto least = message.at_least_bytes()) {
-    text += wrapped(fmt::format(
-        "So the step needs at least {}{}. It ended there: how much more it would have needed, the message "
-        "does not tell.",
-        human_bytes(*least),
-        message.capacity_bytes ? fmt::format(", and {} are there", human_bytes(*message.capacity_bytes)) : ""));
+  const auto least = message.at_least_bytes();
+  if (least && !message.needed_bytes) {
+    const std::string there =
+        message.capacity_bytes ? fmt::format(", and {} are there", human_bytes(*message.capacity_bytes)) : "";
+    text += wrapped(
+        fmt::format("So the step needs at least {}{}. How much more it would have needed, the message does not tell.",
+                    human_bytes(*least), there));
   }
   text += heading("To learn which policy fits, say what was trained, with the same --oom:");
   text += "  retrace doctor --oom FILE --params 7B --seq 8192 --batch 4      or any other description\n";
