@@ -7,7 +7,8 @@
 namespace retrace::doctor {
 namespace {
 
-constexpr int64_t kSeqStep = 64;  // sequences are told in multiples of it
+constexpr double kWorthSaying = 0.02;  // of the step's time
+constexpr int64_t kSeqStep = 64;       // sequences are told in multiples of it
 
 // What is too large to count does not fit either.
 template <class Fits>
@@ -77,6 +78,14 @@ void look_further(Diagnosis& d) {
   if (const auto& best = d.smallest.first()) d.smallest_reach = reach(model, best->means, d.memory.usable());
 }
 
+// Where logits are what fills the rest, checkpointing blocks is the wrong end.
+void look_at_loss(Diagnosis& d) {
+  if (d.fits) return;
+  const Option chunked =
+      Options(d.described.model, d.device.balance(), d.memory.usable()).evaluate({.chunked_loss = true});
+  if (chunked.fits && chunked.policy.extra < d.advised->extra - kWorthSaying) d.chunked = chunked;
+}
+
 }  // namespace
 
 Reach reach(const Model& model, const Means& means, int64_t usable_bytes) {
@@ -102,7 +111,7 @@ Diagnosis diagnose(Completed described, const Device& device, const Memory& memo
     d.fits = d.plain_bytes() <= memory.usable();
     d.advised = d.checkpointing->cheapest(memory.usable() - d.states.total());
     d.reach = reach(model, {}, memory.usable());
-    if (!d.advised) look_further(d);
+    d.advised ? look_at_loss(d) : look_further(d);
   }
   add_rows(d);
   return d;

@@ -49,6 +49,7 @@ struct Diagnosis {
   // If the memory is known.
   bool fits = false;                       // as it is
   std::optional<PolicyCost> advised = {};  // the fastest policy that fits; none: checkpointing alone cannot
+  std::optional<Option> chunked = {};      // the loss in chunks, if that would be faster than the policy advised
   std::vector<Option> one_by_one = {};     // further means, if checkpointing alone is not enough
   Smallest smallest = {};
   Reach reach = {};                          // with any policy

@@ -98,7 +98,15 @@ std::string advice(const Diagnosis& d) {
   text +=
       code_lines(fmt::format("retrace::Session session(retrace::budget(\"{}\"));   // session.step() around each step",
                              retrace::budget(d.memory.usable() >> 20 << 20).text()));
-  return text + where_it_runs(d, *d.advised) + why(d);
+  text += where_it_runs(d, *d.advised) + why(d);
+  if (d.chunked) {
+    text += wrapped(
+        fmt::format("Faster still: logits and loss take {} at the turn to backward. In {} chunks of tokens, each a "
+                    "checkpoint, it fits with less: {}, {} in all.",
+                    human_bytes(plus(d.checkpointing->head_saved_bytes(), d.checkpointing->loss_gradient_bytes())),
+                    kLossChunks, d.chunked->policy.name, extra_text(d.chunked->policy.extra)));
+  }
+  return text;
 }
 
 std::vector<std::string> option_cells(const Option& o) {

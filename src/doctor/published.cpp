@@ -40,11 +40,11 @@ PublishedFigure activations_per_layer(const Diagnosis& d) {
     figure.difference += fmt::format(" Flash attention keeps no scores: {} are gone.", gigabytes(square));
   }
   if (model.family == Family::llama) {
-    figure.difference += fmt::format(
-        " The rest: no dropout, keys and values of width {} instead of {}, and an MLP that keeps four tensors of width "
-        "{} "
-        "instead of two of {}.",
-        s['k'], s['h'], s['f'], times(4, s['h']));
+    const std::string shared =
+        s['k'] == s['h'] ? "" : fmt::format(" keys and values of width {} instead of {},", s['k'], s['h']);
+    figure.difference +=
+        fmt::format(" The rest: no dropout,{} and an MLP that keeps four tensors of width {} instead of two of {}.",
+                    shared, s['f'], times(4, s['h']));
   }
   return figure;
 }

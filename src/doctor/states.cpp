@@ -56,7 +56,7 @@ void offload(States& s, const Model& model, const Parameters& p, const Means& me
   }
   if (means.offload_weights) {
     s.host = plus(s.host, plus(s.weights, s.gradients));
-    s.moved = plus(s.moved, plus(times(2, s.weights), s.gradients));  // forward and backward read the weights
+    s.moved = plus(times(2, s.weights), s.gradients);  // forward and backward read the weights, the update is there
     s.weights = s.gradients = 0;
     s.gathered = plus(gathered_weights(model, p), times(p.block, model.dtype.bytes));
   }

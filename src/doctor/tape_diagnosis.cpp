@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -142,17 +144,41 @@ int64_t largest_batch(const std::function<int64_t(int64_t)>& peak, int64_t usabl
   return good;
 }
 
+// Steps at other batches. The first that a search asks for are the same for every policy.
+class Steps {
+ public:
+  explicit Steps(const TwoTapes& tapes) : tapes_(tapes) {}
+  const plan::Graph& at(int64_t batch) {
+    if (const auto found = steps_.find(batch); found != steps_.end()) return found->second;
+    if (steps_.size() >= kMostSteps) steps_.erase(std::prev(steps_.end()));
+    return steps_.emplace(batch, tapes_.at(batch)).first->second;
+  }
+
+ private:
+  static constexpr size_t kMostSteps = 8;
+  const TwoTapes& tapes_;
+  std::map<int64_t, plan::Graph> steps_;
+};
+
 void find_batches(TapeDiagnosis& d, const TwoTapes& tapes) {
   const int64_t usable = d.memory.usable() - d.added_state;
+  Steps steps(tapes);
   const auto find = [&](TapeRow& row, const std::function<int64_t(const plan::Graph&)>& peak) {
-    row.largest_batch = largest_batch([&](int64_t batch) { return peak(tapes.at(batch)); }, usable);
+    row.largest_batch = largest_batch([&](int64_t batch) { return peak(steps.at(batch)); }, usable);
   };
   find(d.rows.front(), [](const plan::Graph& graph) { return plan::plain(graph).peak_bytes; });
   const auto policies = named_policies();
+  int64_t most = d.rows.front().largest_batch;
   for (size_t i = 0; i < policies.size(); ++i) {
     find(d.rows[i + 1], [&](const plan::Graph& graph) { return predict(graph, policies[i]).peak_bytes; });
+    most = std::max(most, d.rows[i + 1].largest_batch);
   }
-  if (d.planned) find(*d.planned, [](const plan::Graph& graph) { return leanest(graph).peak_bytes; });
+  if (!d.planned) return;
+  d.planned->largest_batch = most;  // a budget holds wherever a policy does
+  if (d.operators <= kManyOperators) {
+    find(*d.planned, [](const plan::Graph& graph) { return plan::smallest(graph).peak_bytes; });
+    d.planned->largest_batch = std::max(d.planned->largest_batch, most);
+  }
 }
 
 }  // namespace

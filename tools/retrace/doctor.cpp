@@ -15,6 +15,7 @@
 #include "doctor/tape_diagnosis.h"
 #include "plan/file/disk.h"
 #include "plan/file/file.h"
+#include "progress.h"
 
 namespace retrace::cli {
 namespace {
@@ -141,6 +142,8 @@ std::string answer_of_tapes(const Given& given, const doctor::Memory& memory,
   if (describes(given)) throw BadInput("a tape and a description cannot both be meant. Leave one of them out.");
   if (given.tapes.size() > 2)
     throw BadInput("one tape, or two of different batch sizes: more say nothing new. Leave some out.");
+  const Progress progress(1);
+  progress.show("looking for plans");
   doctor::TapeRequest request{.source = name_of(given.tapes[0]), .memory = memory, .oom = oom};
   if (!given.optimizer.empty()) request.optimizer = doctor::optimizer_of(given.optimizer);
   const auto text = [&](const doctor::TapeDiagnosis& d) {
