@@ -15,6 +15,7 @@
 #include <retrace/retrace.h>
 
 #include "doctor/checkpointing.h"
+#include "doctor/oom.h"
 #include "doctor/states.h"
 #include "doctor/tape_facts.h"
 #include "doctor/two_tapes.h"
@@ -276,6 +277,60 @@ TEST(TwoTapes, OfOtherModelsAreRefused) {
   deeper.shape.blocks = 4;
   EXPECT_THROW(TwoTapes(recorded_gpt(with_batch(2)), recorded_gpt(deeper)), UsageError);
   EXPECT_THROW(TwoTapes(recorded_gpt(with_batch(2)), recorded_gpt(with_batch(2))), UsageError);
+}
+
+// Wordings change: these are read as they are thrown here.
+TEST(OomMessage, OfABudgetThatWasJustRefusedIsRead) {
+  const GptCase c = with_batch(2);
+  auto gpt = models::make_text_gpt(c.shape, c.vocab);
+  const auto tokens = torch::randint(c.vocab, {c.shape.batch, c.shape.length}, torch::kLong);
+  gpt.feed(tokens, tokens);
+  Session session(budget("1kB"));
+  try {
+    auto step = session.step();
+    gpt.model.loss().backward();
+    FAIL() << "a budget of 1 kB was kept";
+  } catch (const InfeasibleBudget& error) {
+    const OomMessage m = read_oom(error.what());
+    EXPECT_EQ(m.source, OomSource::retrace_budget);
+    EXPECT_EQ(m.needed_bytes, error.smallest_bytes);
+    EXPECT_EQ(m.capacity_bytes, 1000);
+    ASSERT_EQ(m.owners.size(), 4U);
+    EXPECT_EQ(m.owners[0].bytes, error.needs.weight_bytes);
+    EXPECT_EQ(m.owners[3].bytes, error.needs.step_bytes);
+  }
+}
+
+TEST(OomMessage, OfALimitThatWasJustReachedIsRead) {
+  const int64_t live = memory::live_bytes();
+  memory::set_limit(live + 1000);
+  std::string text;
+  try {
+    torch::empty({4096}, torch::kByte);
+  } catch (const std::exception& error) {
+    text = error.what();
+  }
+  memory::clear_limit();
+  const OomMessage m = read_oom(text);
+  EXPECT_EQ(m.source, OomSource::retrace_limit);
+  EXPECT_EQ(m.tried_bytes, 4096);
+  EXPECT_EQ(m.allocated_bytes, live);
+  EXPECT_EQ(m.capacity_bytes, live + 1000);
+  EXPECT_EQ(m.owners.size(), static_cast<size_t>(memory::kOwners));
+}
+
+TEST(OomMessage, OfLibTorchsAllocatorIsRead) {
+  std::string text;
+  try {
+    torch::empty({int64_t{1} << 55}, torch::kByte);
+  } catch (const std::exception& error) {
+    text = error.what();
+  }
+  const OomMessage m = read_oom(text);
+  EXPECT_EQ(m.source, OomSource::cpu) << text;
+  ASSERT_TRUE(m.tried_bytes);  // what the counting allocator puts in front included
+  EXPECT_GE(*m.tried_bytes, int64_t{1} << 55);
+  EXPECT_LE(*m.tried_bytes, (int64_t{1} << 55) + 4096);
 }
 
 }  // namespace retrace::test::doctor_tapes
