@@ -198,8 +198,8 @@ std::string to_text(const OomMessage& message) {
                     human_bytes(*least), there));
   }
   text += heading("To learn which policy fits, say what was trained, with the same --oom:");
-  text += "  retrace doctor --oom FILE --params 7B --seq 8192 --batch 4      or any other description\n";
-  text += "  retrace doctor --oom FILE run.tape                              or a step recorded at a smaller batch\n";
+  text += "  retrace doctor --oom FILE --params 7B --seq 8192 --batch 16    or any other description\n";
+  text += "  retrace doctor --oom FILE b2.tape b4.tape --batch 16           steps recorded at two smaller batches\n";
   if (message.source == OomSource::cpu || message.source == OomSource::retrace_limit ||
       message.source == OomSource::retrace_budget) {
     const int64_t bytes = message.needed_bytes.value_or(message.capacity_bytes.value_or(0));

@@ -1,8 +1,5 @@
 // retrace doctor: from an out-of-memory error to a policy.
-#include <cstdio>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <optional>
 #include <string>
 
@@ -86,8 +83,12 @@ doctor::Description description_of(const Given& given) {
 }
 
 std::string standard_input() {
-  std::string text(std::istreambuf_iterator<char>(std::cin), {});
-  return text.size() > kMostText ? text.substr(text.size() - kMostText) : text;
+  std::string text, chunk(kMostText, '\0');
+  while (std::cin.read(chunk.data(), static_cast<std::streamsize>(chunk.size())), std::cin.gcount() > 0) {
+    text.append(chunk, 0, static_cast<size_t>(std::cin.gcount()));
+    if (text.size() > kMostText) text.erase(0, text.size() - kMostText);
+  }
+  return text;
 }
 
 std::optional<doctor::OomMessage> oom_of(const Given& given) {
