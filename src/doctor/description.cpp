@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kSameCount = 0.02;   // a name such as "7B" is rounded: nothing to say
 constexpr double kOtherModel = 0.25;  // beyond it, one of the numbers is wrong
+constexpr int64_t kMostLayers = 2000;
 constexpr double kNearestPublished = 0.15;
 
 [[noreturn]] void refuse(const std::string& what) { throw UsageError("[doctor] " + what); }
@@ -123,6 +124,10 @@ void fill_shape(const Description& said, Model& model, Completed& result) {
 }
 
 void check_shape(const Model& model) {
+  if (model.layers > kMostLayers) {
+    refuse(fmt::format("--layers {}: more than {} blocks are not looked at. Is that the number of parameters?",
+                       model.layers, kMostLayers));
+  }
   if (model.hidden % model.heads != 0) {
     refuse(fmt::format(
         "--hidden {} is not a multiple of --heads {}, so heads would have no whole width. Change one of them.",

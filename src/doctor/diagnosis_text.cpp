@@ -19,10 +19,10 @@ constexpr double kBusSpeed = 25e9;  // bytes per second: what PCIe 4.0 x16 gives
 
 std::string headline(const Diagnosis& d) {
   const Model& m = d.described.model;
-  return wrapped(fmt::format("{}{} parameters, {} blocks, sequence {}, batch {}, {}{}, {}, {} attention",
+  return wrapped(fmt::format("{}{} parameters, {} block{}, sequence {}, batch {}, {}{}, {}, {} attention",
                              m.name.empty() ? "" : m.name + ": ", count_text(d.params.total), m.layers,
-                             number_text(m.seq), number_text(m.batch), m.pure ? "pure " : "", m.dtype.name,
-                             m.optimizer.name, m.attention == Attention::flash ? "flash" : "math"));
+                             m.layers == 1 ? "" : "s", number_text(m.seq), number_text(m.batch), m.pure ? "pure " : "",
+                             m.dtype.name, m.optimizer.name, m.attention == Attention::flash ? "flash" : "math"));
 }
 
 std::string memory_text(const Memory& memory) {
@@ -133,8 +133,8 @@ std::string smallest_text(const Diagnosis& d) {
   const auto& best = d.smallest.first();
   if (!best) text += wrapped("None of the means below is enough, alone or together.", 2);
   if (best && d.smallest_reach) {
-    text += fmt::format("The first reaches batch {} at this sequence, or sequence {} at this batch.\n",
-                        number_text(d.smallest_reach->batch), number_text(d.smallest_reach->seq));
+    text += wrapped(fmt::format("The first reaches batch {} at this sequence, or sequence {} at this batch.",
+                                number_text(d.smallest_reach->batch), number_text(d.smallest_reach->seq)));
     if (best->policy.kind != PolicyKind::keep_all) {
       text += "Its checkpointing, to paste:\n" + code_lines(code(best->policy, d.described.model)) +
               where_it_runs(d, best->policy);
@@ -144,9 +144,10 @@ std::string smallest_text(const Diagnosis& d) {
 }
 
 std::string reach_text(const Diagnosis& d) {
-  if (d.memory.bytes == 0 || d.reach.batch == 0) return "";
-  return fmt::format("With checkpointing, batch {} fits at this sequence, and sequence {} at this batch.\n",
-                     number_text(d.reach.batch), number_text(d.reach.seq));
+  if (d.memory.bytes == 0 || (d.reach.batch == 0 && d.reach.seq == 0)) return "";
+  const std::string batch = d.reach.batch == 0 ? "no batch" : "batch " + number_text(d.reach.batch);
+  const std::string seq = d.reach.seq == 0 ? "no sequence" : "sequence " + number_text(d.reach.seq);
+  return wrapped(fmt::format("With checkpointing, {} fits at this sequence, and {} at this batch.", batch, seq));
 }
 
 std::string oom_text(const Diagnosis& d) {

@@ -34,6 +34,7 @@ refused "'7Q'" --params 7Q
 refused '--heads 33' --layers 32 --hidden 4096 --heads 33
 refused '--kv-heads 5' --layers 32 --hidden 4096 --heads 32 --kv-heads 5
 refused '--layers 0' --layers 0 --hidden 4096
+refused '--layers 7000000000' --layers 7B --hidden 64
 refused '--batch -1' --params 7B --batch -1
 refused '65.29 B' --params 7B --layers 80 --hidden 8192
 refused '2^63' --params 7B --seq 9000000000000000
