@@ -79,14 +79,16 @@ Choices choices_of(const plan::Graph& graph, const PolicyRules& rules) {
 
 }  // namespace
 
-plan::Outcome predict(const plan::Graph& graph, const Policy& policy) {
+plan::Outcome predict(const plan::Graph& graph, const Policy& policy, plan::History* history) {
   const PolicyRules& rules = policy.rules();
   if (rules.budget() != nullptr) {
     throw UsageError("[predict] '" + policy.name() +
                      "' is a budget, which takes a plan: make one with plan::solve() and simulate that.");
   }
-  if (!rules.may_drop()) return plan::plain(graph);
-  return plan::Simulator(graph).run(choices_of(graph, rules), /*event_peaks=*/true);
+  if (!rules.may_drop()) return plan::plain(graph, history);
+  plan::Simulator simulator(graph);
+  const Choices choices = choices_of(graph, rules);
+  return history != nullptr ? simulator.run(choices, *history) : simulator.run(choices, /*event_peaks=*/true);
 }
 
 }  // namespace retrace
