@@ -1,0 +1,4 @@
+#include "commands.h"
+namespace retrace::cli {
+int explain_mlp4(bool) { throw BadInput("not yet"); }
+}  // namespace retrace::cli
