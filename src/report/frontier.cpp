@@ -91,7 +91,7 @@ std::vector<double> round_ticks(double low, double high, int count) {
   }
   std::vector<double> ticks;
   for (double tick = std::ceil(low / step - 1e-9) * step; tick <= high + step * 1e-9; tick += step)
-    ticks.push_back(tick);
+    ticks.push_back(tick + 0.0);  // no -0
   return ticks;
 }
 

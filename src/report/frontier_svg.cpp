@@ -10,7 +10,7 @@ namespace retrace::report {
 namespace {
 
 constexpr double kWidth = 760, kHeight = 460;
-constexpr double kLeft = 70, kRight = 30, kTop = 56, kBottom = 62;
+constexpr double kLeft = 88, kRight = 30, kTop = 56, kBottom = 62;
 constexpr double kLetter = 6.6, kLine = 15;  // of a label: about how wide and high a character is
 
 constexpr const char* kStyle = R"(<style>
@@ -145,25 +145,30 @@ class Picture {
     return path.empty() ? "" : "<path class=\"plan\" d=\"" + path + "\"/>\n";
   }
 
+  std::string circle(const FrontierPoint& p) const {
+    const std::string name = p.planned ? "budget " + human_bytes(*p.figures.budget_bytes) : p.figures.policy;
+    const std::string tip = name + ": " + human_bytes(p.figures.peak_bytes) + ", " +
+                            fixed(p.figures.ratio(frontier_.plain_seconds), 3) + "×";
+    return "<circle class=\"" + std::string(p.planned ? "plan-point" : "policy-point") + "\" cx=\"" + number(x_of(p)) +
+           "\" cy=\"" + number(y_of(p)) + "\" r=\"" + (p.planned ? "4" : "5") + "\"><title>" + escaped(tip) +
+           "</title></circle>\n";
+  }
+
   std::string points() {
     std::string all;
     for (const FrontierPoint& p : frontier_.points) {
       if (p.figures.fits) taken_.push_back({x_of(p) - 5, y_of(p) - 5, 10, 10});
     }
-    const FrontierPoint* last_plan = nullptr;
-    for (const FrontierPoint& p : frontier_.points) {
-      if (!p.figures.fits) continue;
-      const std::string tip = p.figures.policy + ": " + human_bytes(p.figures.peak_bytes) + ", " +
-                              fixed(p.figures.ratio(frontier_.plain_seconds), 3) + "x";
-      all += "<circle class=\"" + std::string(p.planned ? "plan-point" : "policy-point") + "\" cx=\"" +
-             number(x_of(p)) + "\" cy=\"" + number(y_of(p)) + "\" r=\"" + (p.planned ? "4" : "5") + "\"><title>" +
-             escaped(tip) + "</title></circle>\n";
-      if (p.planned)
-        last_plan = last_plan == nullptr ? &p : last_plan;
-      else
-        all += label(x_of(p), y_of(p), p.figures.policy);
+    const FrontierPoint* first_plan = nullptr;
+    for (const bool planned : {true, false}) {
+      for (const FrontierPoint& p : frontier_.points) {
+        if (!p.figures.fits || p.planned != planned) continue;
+        all += circle(p);
+        if (!planned) all += label(x_of(p), y_of(p), p.figures.policy);
+        if (planned && first_plan == nullptr) first_plan = &p;
+      }
     }
-    if (last_plan != nullptr) all += label(x_of(*last_plan), y_of(*last_plan), "budgets");
+    if (first_plan != nullptr) all += label(x_of(*first_plan), y_of(*first_plan), "planned, by budget");
     return all;
   }
 

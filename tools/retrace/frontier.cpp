@@ -1,4 +1,5 @@
 // retrace frontier: memory against time.
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -10,10 +11,10 @@
 #include "commands.h"
 #include "output_path.h"
 #include "plan/file/disk.h"
-#include "plan/file/file.h"
 #include "progress.h"
 #include "report/frontier.h"
 #include "report/table.h"
+#include "tape_input.h"
 #include "terminal.h"
 
 namespace retrace::cli {
@@ -74,7 +75,7 @@ std::string json_text(const Options& options, const report::Frontier& frontier) 
                                    {"plain_seconds", frontier.plain_seconds},
                                    {"smallest_bytes", frontier.smallest_bytes},
                                    {"points", points}};
-  return all.dump(2) + "\n";
+  return to_text(all);
 }
 
 std::string table_text(const report::Frontier& frontier) {
@@ -107,10 +108,8 @@ std::string text(const Options& options, const report::Frontier& frontier) {
 }
 
 int run(const Options& options) {
-  if (options.tape.empty())
-    throw BadInput("[frontier] no tape is named, nothing was done. Write one with retrace trace gpt -o run.tape.");
   if (!options.output.empty()) check_writable("frontier", options.output);
-  const plan::Graph graph = plan::load_graph(options.tape);
+  const plan::Graph graph = read_tape("frontier", options.tape);
   const auto policies = options.policies.empty() ? report::frontier_policies(graph) : options.policies;
   const report::Frontier frontier = [&] {
     Progress progress(static_cast<int64_t>(policies.size()) + options.budgets);
@@ -123,7 +122,8 @@ int run(const Options& options) {
   }();
   if (!options.output.empty())
     plan::write_whole("frontier", options.output,
-                      frontier_svg(frontier, "Memory and time of one step: " + options.tape));
+                      frontier_svg(frontier, "Memory and time of one step: " +
+                                                 std::filesystem::path(options.tape).filename().string()));
   std::cout << (options.json ? json_text(options, frontier) : text(options, frontier));
   return kOk;
 }

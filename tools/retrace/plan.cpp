@@ -20,6 +20,7 @@
 #include "report/policy_figures.h"
 #include "report/saved.h"
 #include "report/table.h"
+#include "tape_input.h"
 
 namespace retrace::cli {
 namespace {
@@ -123,17 +124,20 @@ void print_text(const Options& options, const plan::Graph& graph, const report::
                 int64_t plain_bytes) {
   const plan::Plan& plan = *figures.plan;
   const double plain = graph.seconds;
-  std::cout << options.tape << " within " << human_bytes(plan.budget_bytes) << " ("
+  const plan::Owners& o = plan.at_peak;
+  std::cout << options.tape << " within " << human_bytes(plan.budget_bytes) << ", "
             << percent(static_cast<double>(plan.budget_bytes), static_cast<double>(plain_bytes))
-            << " of the plain peak, " << human_bytes(plain_bytes) << ")\n\n"
-            << "  peak   " << human_bytes(plan.peak_bytes) << " predicted: " << owners_text(plan.at_peak) << "\n"
+            << " of the plain peak (" << human_bytes(plain_bytes) << ")\n\n"
+            << "  peak   " << human_bytes(plan.peak_bytes) << " predicted: weights " << human_bytes(o.weights)
+            << ", gradients " << human_bytes(o.gradients) << ",\n         kept " << human_bytes(o.kept) << ", rebuilt "
+            << human_bytes(o.rebuilt) << ", other " << human_bytes(o.other) << "\n"
             << "  time   " << human_seconds(plan.seconds) << " predicted, " << fixed(plan.seconds / plain, 3)
-            << " times the plain step; " << human_seconds(plan.replay_seconds) << " of it to run " << figures.ops_again
-            << " operators again\n"
+            << " times the plain step; " << human_seconds(plan.replay_seconds) << " of it to\n         run "
+            << figures.ops_again << " operators again, to store and to load\n"
             << "  bound  " << human_seconds(plan.bound_seconds) << ": no plan within the budget takes less; gap "
             << fixed(100 * plan.gap(), 2) << " %\n"
-            << "  found  in " << human_seconds(plan.planning_seconds) << ", by '" << plan.strategy
-            << "'\n\nHeld for backward:\n"
+            << "  found  in " << human_seconds(plan.planning_seconds) << ", by '" << plan.strategy << "'\n\n"
+            << "Held for backward:\n"
             << held_text(plan) << "\n"
             << layers_text(graph, plan) << "\nIn a program:\n  retrace::Session session(retrace::budget(\""
             << retrace::budget(options.budget).text() << "\"));\n";
@@ -162,7 +166,7 @@ void print_json(const Options& options, const plan::Graph& graph, const report::
   } else {
     all["smallest_bytes"] = figures.smallest_bytes;
   }
-  std::cout << all.dump(2) << "\n";
+  std::cout << to_text(all);
 }
 
 int refuse(const report::PolicyFigures& figures) {
@@ -173,14 +177,12 @@ int refuse(const report::PolicyFigures& figures) {
 }
 
 int run(const Options& options) {
-  if (options.tape.empty())
-    throw BadInput("[plan] no tape is named, nothing was done. Write one with retrace trace gpt -o run.tape.");
   if (options.budget.empty())
     throw BadInput(
         "[plan] no budget is given, nothing was done. Say how much memory there is: --budget 1.5GiB, or --budget 60%.");
   const Budget budget = retrace::budget(options.budget);
   if (!options.output.empty()) check_writable("plan", options.output);
-  const plan::Graph graph = plan::load_graph(options.tape);
+  const plan::Graph graph = read_tape("plan", options.tape);
   const int64_t plain_bytes = plan::plain(graph).peak_bytes;
   const report::PolicyFigures figures = [&] {
     const Waiting waiting("planning");
