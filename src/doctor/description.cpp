@@ -181,13 +181,15 @@ size_t position_of(const std::string& name, const std::vector<std::string>& name
   refuse(fmt::format("no {} is called '{}'. The nearest are {}.", what, name, near));
 }
 
-int64_t count_of(const std::string& option, const std::string& text) {
+int64_t count_of(const std::string& option, const std::string& text, int64_t thousand) {
   double number = 0;
   const char* const end = text.data() + text.size();
   const auto [after, error] = std::from_chars(text.data(), end, number);
   const std::string unit(after, end);
-  static const std::vector<std::pair<std::string, double>> units = {{"", 1},    {"k", 1e3}, {"K", 1e3}, {"m", 1e6},
-                                                                    {"M", 1e6}, {"b", 1e9}, {"B", 1e9}, {"T", 1e12}};
+  const double k = static_cast<double>(thousand);
+  const std::vector<std::pair<std::string, double>> units = {
+      {"", 1},      {"k", k},         {"K", k},         {"m", k * k},
+      {"M", k * k}, {"b", k * k * k}, {"B", k * k * k}, {"T", k * k * k * k}};
   const auto known = std::find_if(units.begin(), units.end(), [&](const auto& u) { return u.first == unit; });
   if (error != std::errc() || known == units.end() || !std::isfinite(number)) {
     refuse(fmt::format("--{} '{}' is not a number such as 32, 128k or 7B.", option, text));

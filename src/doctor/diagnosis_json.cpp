@@ -109,7 +109,7 @@ std::string to_json(const Diagnosis& d) {
   for (const PublishedFigure& f : beside_published(d)) {
     json["published"].push_back({{"what", f.what}, {"source", f.source}, {"published", f.published}, {"ours", f.ours}});
   }
-  return json.dump(2) + "\n";
+  return dumped(json);
 }
 
 }  // namespace retrace::doctor

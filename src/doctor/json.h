@@ -1,11 +1,18 @@
 // What the doctor's JSON writers share.
 #pragma once
 
+#include <string>
+
 #include <nlohmann/json.hpp>
 
 #include "doctor/oom.h"
 
 namespace retrace::doctor {
+
+// Bytes that are no UTF-8 (a path may have such) are replaced.
+inline std::string dumped(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
 
 inline nlohmann::ordered_json json_of_oom(const OomMessage& message) {
   nlohmann::ordered_json json;

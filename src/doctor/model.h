@@ -89,7 +89,7 @@ const std::vector<Model>& published_models();
 // Throws UsageError unless `name` is one of `names`; the message suggests the near ones. `what`: "device".
 size_t position_of(const std::string& name, const std::vector<std::string>& names, const std::string& what);
 
-// "7B", "128k", "1.5M", "8192": thousands, millions, milliards. Throws UsageError.
-int64_t count_of(const std::string& option, const std::string& text);
+// "7B", "128k", "1.5M", "8192": thousands, millions, milliards. Throws UsageError. `thousand`: what "k" stands for.
+int64_t count_of(const std::string& option, const std::string& text, int64_t thousand = 1000);
 
 }  // namespace retrace::doctor

@@ -183,7 +183,7 @@ std::string to_json(const TapeDiagnosis& d) {
     }
   }
   if (d.oom) json["oom"] = json_of_oom(*d.oom);
-  return json.dump(2) + "\n";
+  return dumped(json);
 }
 
 std::string to_text(const OomMessage& message) {
@@ -216,7 +216,7 @@ std::string to_text(const OomMessage& message) {
 std::string to_json(const OomMessage& message) {
   nlohmann::ordered_json json;
   json["oom"] = json_of_oom(message);
-  return json.dump(2) + "\n";
+  return dumped(json);
 }
 
 }  // namespace retrace::doctor

@@ -87,6 +87,7 @@ TEST(Counts, AreReadAsPeopleWriteThem) {
   EXPECT_EQ(count_of("vocab", "128k"), 128'000);
   EXPECT_EQ(count_of("vocab", "50257"), 50257);
   EXPECT_EQ(count_of("params", "124M"), 124'000'000);
+  EXPECT_EQ(count_of("seq", "8k", 1024), 8192);
   for (const char* text : {"", "B", "7X", "1e400", "nan", "7.5", "7 B", "9999999999B"}) {
     EXPECT_THROW(count_of("params", text), UsageError) << text;
   }

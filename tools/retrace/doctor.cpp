@@ -11,8 +11,8 @@
 #include "doctor/diagnosis.h"
 #include "doctor/tape_diagnosis.h"
 #include "plan/file/disk.h"
-#include "plan/file/file.h"
 #include "progress.h"
+#include "tape_input.h"
 
 namespace retrace::cli {
 namespace {
@@ -48,8 +48,8 @@ std::optional<std::string> text_of(const std::string& value) {
   return value.empty() ? std::nullopt : std::optional(value);
 }
 
-std::optional<int64_t> number_of(const char* option, const std::string& value) {
-  return value.empty() ? std::nullopt : std::optional(doctor::count_of(option, value));
+std::optional<int64_t> number_of(const char* option, const std::string& value, int64_t thousand = 1000) {
+  return value.empty() ? std::nullopt : std::optional(doctor::count_of(option, value, thousand));
 }
 
 bool describes(const Given& given) {
@@ -69,7 +69,7 @@ doctor::Description description_of(const Given& given) {
   said.kv_heads = number_of("kv-heads", given.kv_heads);
   said.ffn = number_of("ffn", given.ffn);
   said.vocab = number_of("vocab", given.vocab);
-  said.seq = number_of("seq", given.seq);
+  said.seq = number_of("seq", given.seq, 1024);  // a context of 8k is one of 8192
   said.batch = number_of("batch", given.batch);
   said.family = text_of(given.family);
   said.attention = text_of(given.attention);
@@ -153,10 +153,11 @@ std::string answer_of_tapes(const Given& given, const doctor::Memory& memory,
   if (given.tapes.size() == 1) {
     if (!given.batch.empty())
       throw BadInput("--batch needs two tapes of different batch sizes: from one, no other batch is known.");
-    return text(doctor::diagnose(plan::load_graph(given.tapes[0]), request));
+    return text(doctor::diagnose(read_tape("doctor", given.tapes[0]), request));
   }
   request.source += " and " + name_of(given.tapes[1]);
-  const doctor::TwoTapes tapes(plan::load_graph(given.tapes[0]), plan::load_graph(given.tapes[1]), batches_of(given));
+  const doctor::TwoTapes tapes(read_tape("doctor", given.tapes[0]), read_tape("doctor", given.tapes[1]),
+                               batches_of(given));
   const int64_t batch = given.batch.empty() ? std::max(tapes.first_batch(), tapes.second_batch())
                                             : doctor::count_of("batch", given.batch);
   if (batch < 1) throw BadInput("--batch " + given.batch + ": a batch is at least 1.");
@@ -196,7 +197,7 @@ void add_training(CLI::App& command, Given& given) {
   const auto group = [&](const char* name, std::string& value, const char* help) {
     command.add_option(name, value, help)->group("The training");
   };
-  group("--seq", given.seq, "tokens in a sequence");
+  group("--seq", given.seq, "tokens in a sequence; 8k is 8192");
   group("--batch", given.batch, "sequences in a step, on one device (1); with two tapes, the batch to look at");
   command.add_option("--batches", given.batches, "of two tapes, where their shapes do not tell")
       ->group("The training")
