@@ -1,6 +1,10 @@
 // The table of a block, its formulas, and counts of published models.
 #include "doctor/block.h"
 
+#include <algorithm>
+#include <array>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include <retrace/errors.h>

@@ -1,7 +1,11 @@
 // retrace doctor: from an out-of-memory error to a policy.
+#include <algorithm>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
