@@ -6,14 +6,14 @@
 #include "policy/predicted_step.h"
 
 namespace retrace {
-plan::Outcome predict(const plan::Graph& graph, const Policy& policy) {
+plan::Outcome predict(const plan::Graph& graph, const Policy& policy, plan::History* history) {
   const PolicyRules& rules = policy.rules();
   if (rules.budget() != nullptr) {
     throw UsageError("[predict] '" + policy.name() +
                      "' is a budget, which takes a plan: make one with plan::solve() and simulate that.");
   }
-  if (!rules.may_drop()) return plan::plain(graph);
-  return PredictedStep(graph, rules).run();
+  if (!rules.may_drop()) return plan::plain(graph, history);
+  return PredictedStep(graph, rules).run(history);
 }
 
 }  // namespace retrace

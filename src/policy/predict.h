@@ -10,6 +10,7 @@ namespace retrace {
 
 // One step of `graph` in a Session under a policy that is not a budget: peak, owners, byte curve (event_peaks), operators run
 // again and the seconds that takes. Throws UsageError for a budget (plan::solve() answers those).
-plan::Outcome predict(const plan::Graph& graph, const Policy& policy);
+// Told event by event if a history is given.
+plan::Outcome predict(const plan::Graph& graph, const Policy& policy, plan::History* history = nullptr);
 
 }  // namespace retrace

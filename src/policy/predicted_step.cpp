@@ -52,7 +52,9 @@ void PredictedStep::decide(const PolicyRules& rules) {
   }
 }
 
-plan::Outcome PredictedStep::run() {
+plan::Outcome PredictedStep::run(plan::History* history) {
+  if (history != nullptr) history->begin(graph_.events.size());
+  simulation_.history = history;
   simulation_.wants_event_peaks = true;
   simulation_.follow(this);
   simulation_.begin(choices_, {});

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$1"
 
 parts=()
-for part in src/plan src/policy src/report include/retrace/{budget,policy,errors,plan,stats}.h; do
+for part in src/plan src/policy src/report src/doctor include/retrace/{budget,policy,errors,plan,stats}.h; do
   [[ ! -e $part ]] || parts+=("$part")
 done
 ((${#parts[@]})) || { echo "nothing to check in $1"; exit 2; }
@@ -32,6 +32,7 @@ in_order() {
 }
 in_order plan/ graph simulate bound solve file
 in_order '' libtorch device memory testing store tape replay session
+in_order '' plan policy report doctor
 
 # A file of the planner stands in a folder.
 if grep -rnE --include='*.h' --include='*.cpp' '^\s*#\s*include\s*"([^"]*/)?plan/[^/"]*"' src; then

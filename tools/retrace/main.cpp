@@ -18,6 +18,7 @@ namespace {
 constexpr const char* kExamples = R"(
 Examples:
   retrace demo                               train a small GPT plain and checkpointed, side by side
+  retrace doctor --params 7B --device h100   does it fit, and what to do if not
   retrace bench gpt                          what each policy saves and costs on the 8-block GPT
   retrace bench unet --policy every:2 selective --steps 9
   retrace bench resnet50 --policy selective:aten::convolution,aten::mm --json
@@ -88,5 +89,10 @@ int main(int argc, char** argv) {
   retrace::cli::add_bench(program, exit_code);
   retrace::cli::add_bench_planner(*program.get_subcommand("bench"), exit_code);
   retrace::cli::add_demo(program, exit_code);
+  retrace::cli::add_doctor(program, exit_code);
+  retrace::cli::add_explain(program, exit_code);
+  retrace::cli::add_plan(program, exit_code);
+  retrace::cli::add_frontier(program, exit_code);
+  retrace::cli::add_trace(program, exit_code);
   return parse_and_run(program, argc, argv, exit_code);
 }

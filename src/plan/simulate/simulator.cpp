@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/simulate/history.h"
 #include "plan/simulate/incremental_simulation.h"
 #include "plan/simulate/step_simulation.h"
 
@@ -24,6 +25,14 @@ Outcome Simulator::run(const Choices& choices, bool event_peaks, int64_t give_up
   simulation.begin(choices, {.bytes = give_up_bytes, .seconds = give_up_seconds});
   simulation.run_until(simulation.graph().events.size());
   return simulation.finish();
+}
+
+Outcome Simulator::run(const Choices& choices, History& history) {
+  history.begin(state_->whole.graph().events.size());
+  state_->whole.history = &history;
+  Outcome outcome = run(choices, /*event_peaks=*/true);
+  state_->whole.history = nullptr;
+  return outcome;
 }
 
 Outcome Simulator::run_incremental(const Choices& choices, double give_up_seconds, const Price& price) {

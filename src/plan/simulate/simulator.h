@@ -13,6 +13,8 @@ struct Owners {
   int64_t total() const { return weights + gradients + kept + rebuilt + other; }
 };
 
+struct History;  // history.h
+
 struct Outcome {
   int64_t peak_bytes = 0;
   size_t peak_event = 0;  // position in graph.events
@@ -49,6 +51,9 @@ class Simulator {
   // being above it.
   Outcome run(const Choices& choices, bool event_peaks = false, int64_t give_up_bytes = INT64_MAX,
               double give_up_seconds = 1e300);
+
+  // The same to the end, with the peaks of all events, and told event by event.
+  Outcome run(const Choices& choices, History& history);
 
   // The same, faster if the choices differ in little from those of the last rebase(): of the outcome the peaks, per event
   // too, the replay's seconds and operators, and the excess are filled. Stops early once the replay is above

@@ -239,6 +239,7 @@ void StepSimulation::note_peak(int64_t extra) {
   if (total > event_peak_) {
     event_peak_ = total;
     if (listing_) list_live();
+    if (history != nullptr) note_history(extra);
   }
   if (total <= outcome.peak_bytes) return;
   outcome.peak_bytes = total;
@@ -264,6 +265,24 @@ void StepSimulation::list_live() {
   }
   for (size_t v = 0; v < now_.values.size(); ++v) {
     if (now_.values[v].way > kAsItIs) seen_.push_back({static_cast<ValueId>(v), false});
+  }
+}
+
+void StepSimulation::note_history(int64_t extra) {
+  history->owners[now_.next_event] = owners(extra);
+  if (history->live_event != now_.next_event) return;
+  history->live.clear();
+  using enum History::Owner;
+  for (const Buffer& b : now_.buffers) {
+    if (b.references == 0 || b.value == kNone) continue;
+    history->live.push_back({b.value, b.bytes,
+                             b.rebuilt                                 ? rebuilt
+                             : now_.values[at(b.value)].way == kAsItIs ? kept
+                                                                       : other});
+  }
+  for (size_t v = 0; v < now_.values.size(); ++v) {
+    const int way = now_.values[v].way;
+    if (way > kAsItIs) history->live.push_back({static_cast<ValueId>(v), graph_.values[v].bytes_in(way), kept});
   }
 }
 
@@ -306,6 +325,7 @@ int32_t StepSimulation::new_buffer(ValueId id) {
 
 void StepSimulation::spend(double seconds) {
   now_.replay_seconds += seconds;
+  if (history != nullptr) history->replay_seconds[now_.next_event] += seconds;
   stopped_ |= now_.replay_seconds > limits_.seconds;
 }
 

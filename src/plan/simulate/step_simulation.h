@@ -11,6 +11,7 @@
 #include "plan/graph/graph.h"
 #include "plan/simulate/demand.h"
 #include "plan/simulate/effort.h"
+#include "plan/simulate/history.h"
 #include "plan/simulate/simulator.h"
 #include "plan/simulate/step_rules.h"
 
@@ -99,6 +100,7 @@ class StepSimulation {
 
   Outcome outcome;
   bool wants_event_peaks = false;  // and peaks()
+  History* history = nullptr;      // to be written, if any
 
   // Who touches what: the first event in which a value or an operator was looked at, or the earliest such event of
   // what is looked at now.
@@ -175,6 +177,7 @@ class StepSimulation {
   void note_peak(int64_t extra);
   Owners owners(int64_t extra) const;
   void list_live();
+  void note_history(int64_t extra);
   static int32_t storage_buffer(int32_t storage) { return storage + 1; }
   int32_t storage(ValueId id) const { return graph_.values[at(id)].storage; }
   bool released(ValueId id) const { return storage(id) != kNone && released_[at(storage(id))] <= now_.next_event; }

@@ -131,8 +131,10 @@ void StepSimulation::replay(OpId id) {
     if (!arg.shape_only && arg.becomes == kNone) obtain(arg.value);
   }
   note_peak(cost.working_bytes);
-  spend(shortcut ? cost.shortcut_seconds : cost.seconds);
+  const double seconds = shortcut ? cost.shortcut_seconds : cost.seconds;
+  spend(seconds);
   ++now_.ops_replayed;
+  if (history != nullptr) history->rebuilds.push_back({id, now_.next_event, seconds});
   for (const ValueId v : graph_.ops[at(id)].fresh) take_rebuilt(v, new_buffer(v));
   for (size_t i = 0; i < o.args.size(); ++i) {
     const auto before = scratch_.begin() + static_cast<std::ptrdiff_t>(i);

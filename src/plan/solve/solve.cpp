@@ -41,9 +41,11 @@ Answer solve(const Graph& graph, int64_t budget_bytes, const SolveOptions& optio
   return answer;
 }
 
-Outcome plain(const Graph& graph) {
+Outcome plain(const Graph& graph, History* history) {
   const Graph as_plain = without(graph, unsaved_roots(graph));
-  return Simulator(as_plain).run(keep_saved(as_plain), /*event_peaks=*/true);
+  Simulator simulator(as_plain);
+  const Choices choices = keep_saved(as_plain);
+  return history != nullptr ? simulator.run(choices, *history) : simulator.run(choices, /*event_peaks=*/true);
 }
 
 Outcome smallest(const Graph& graph) {

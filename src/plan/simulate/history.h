@@ -1,0 +1,41 @@
+// What a simulated step did, event by event: for reports. A search never asks for it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/graph/graph.h"
+#include "plan/simulate/simulator.h"
+
+namespace retrace::plan {
+
+struct History {
+  enum class Owner : uint8_t { kept, rebuilt, other };  // other: still in the program's hands
+  struct Live {
+    ValueId value;
+    int64_t bytes;
+    Owner owner;
+  };
+  struct Rebuild {
+    OpId op;
+    size_t event;  // that asked for it
+    double seconds;
+  };
+
+  // To be set before the run: at the highest point of this event everything live is listed.
+  size_t live_event = SIZE_MAX;
+
+  std::vector<Owners> owners;          // by event, at its highest point
+  std::vector<double> replay_seconds;  // by event: rebuilding, storing and loading
+  std::vector<Rebuild> rebuilds;       // in the order they ran
+  std::vector<Live> live;              // of the tape's values
+
+  void begin(size_t events) {
+    owners.assign(events, {});
+    replay_seconds.assign(events, 0);
+    rebuilds.clear();
+    live.clear();
+  }
+};
+
+}  // namespace retrace::plan
