@@ -1,0 +1,42 @@
+#include "report/curve.h"
+
+#include <algorithm>
+
+namespace retrace::report {
+
+std::vector<CurvePoint> curve(const StepClock& clock, const plan::History& history, size_t buckets) {
+  const size_t events = history.owners.size();
+  const auto total = [&](size_t e) { return history.owners[e].total(); };
+  const auto bucket = [&](size_t e) {
+    const double share = clock.end() > 0 ? clock.begin(e) / clock.end() : 0;
+    return std::min(buckets - 1, static_cast<size_t>(share * static_cast<double>(buckets)));
+  };
+  std::vector<CurvePoint> points;
+  const auto add = [&](size_t e) { points.push_back({clock.begin(e), e, history.owners[e]}); };
+  if (events <= 3 * buckets) {
+    for (size_t e = 0; e < events; ++e) add(e);
+    return points;
+  }
+  for (size_t begin = 0, end = 0; begin < events; begin = end) {
+    size_t low = begin, high = begin;
+    for (end = begin; end < events && bucket(end) == bucket(begin); ++end) {
+      if (total(end) < total(low)) low = end;
+      if (total(end) > total(high)) high = end;
+    }
+    size_t chosen[] = {low, high, end - 1};
+    std::sort(std::begin(chosen), std::end(chosen));
+    for (size_t i = 0; i < std::size(chosen); ++i) {
+      if (i == 0 || chosen[i] != chosen[i - 1]) add(chosen[i]);
+    }
+  }
+  return points;
+}
+
+double average_bytes(const StepClock& clock, const plan::History& history) {
+  double sum = 0;
+  for (size_t e = 0; e < history.owners.size(); ++e)
+    sum += static_cast<double>(history.owners[e].total()) * (clock.begin(e + 1) - clock.begin(e));
+  return clock.end() > 0 ? sum / clock.end() : 0;
+}
+
+}  // namespace retrace::report

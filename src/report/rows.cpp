@@ -1,0 +1,81 @@
+#include "report/rows.h"
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace retrace::report {
+namespace {
+
+using plan::at;
+using plan::kNone;
+
+std::string short_type(const std::string& type) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kShort{{{"float32", "f32"},
+                                                                                 {"float64", "f64"},
+                                                                                 {"float16", "f16"},
+                                                                                 {"bfloat16", "bf16"},
+                                                                                 {"int64", "i64"},
+                                                                                 {"int32", "i32"},
+                                                                                 {"int16", "i16"},
+                                                                                 {"int8", "i8"},
+                                                                                 {"uint8", "u8"}}};
+  for (const auto& [name, brief] : kShort) {
+    if (type == name) return std::string(brief);
+  }
+  return type;
+}
+
+std::string shape_of(const plan::Op& op) {
+  for (const plan::Output& output : op.outputs) {
+    if (output.dtype.empty()) continue;
+    std::string text = short_type(output.dtype) + "[";
+    for (size_t i = 0; i < output.shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(output.shape[i]);
+    return text + "]";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::vector<plan::OpId> makers(const plan::Graph& graph) {
+  std::vector<plan::OpId> maker(graph.values.size(), kNone);
+  for (size_t o = 0; o < graph.ops.size(); ++o) {
+    for (const plan::ValueId v : graph.ops[o].fresh) maker[at(v)] = static_cast<plan::OpId>(o);
+    for (const plan::Arg& arg : graph.ops[o].args) {
+      if (arg.becomes != kNone) maker[at(arg.becomes)] = static_cast<plan::OpId>(o);
+    }
+  }
+  return maker;
+}
+
+const std::string& layer_of(const plan::Graph& graph, const std::vector<plan::OpId>& makers, plan::ValueId value) {
+  return makers[at(value)] != kNone ? graph.ops[at(makers[at(value)])].module : graph.values[at(value)].name;
+}
+
+std::vector<Row> rows(const plan::Graph& graph, const StepClock& clock) {
+  const std::vector<plan::OpId> maker = makers(graph);
+  std::vector<Row> rows(graph.ops.size());
+  for (size_t o = 0; o < graph.ops.size(); ++o) {
+    rows[o].shape = shape_of(graph.ops[o]);
+    rows[o].seconds = plan::least_seconds(graph.ops[o]);
+    for (const plan::ValueId v : graph.ops[o].fresh) rows[o].bytes += graph.values[at(v)].bytes;
+  }
+  std::vector<char> saved(graph.values.size());
+  std::vector<double> ran(graph.ops.size());
+  for (size_t e = 0; e < graph.events.size(); ++e) {
+    const plan::Event& event = graph.events[e];
+    if (event.kind == plan::EventKind::op) ran[at(event.id)] = clock.begin(e + 1);
+    if (event.kind != plan::EventKind::save && event.kind != plan::EventKind::unpack) continue;
+    const plan::ValueId v = graph.handles[at(event.id)];
+    if (maker[at(v)] == kNone) continue;
+    Row& row = rows[at(maker[at(v)])];
+    if (event.kind == plan::EventKind::save && !std::exchange(saved[at(v)], char{1}))
+      row.saved_bytes += graph.values[at(v)].bytes;
+    if (event.kind == plan::EventKind::unpack && row.wait_seconds < 0)
+      row.wait_seconds = clock.begin(e) - ran[at(maker[at(v)])];
+  }
+  return rows;
+}
+
+}  // namespace retrace::report
