@@ -15,6 +15,7 @@
 #include "tape/evict.h"
 #include "tape/fate.h"
 #include "tape/generator.h"
+#include "tape/runtime_view.h"
 #include "tape/scope.h"
 #include "tape/shortcut.h"
 #include "tape/stack.h"
@@ -138,10 +139,10 @@ c10::Storage Replay::obtain(ValueId id, const Op* wanted_by) {
 
 void Replay::choose_segment(ValueId target) {
   if (inside_segment_) return;
-  segments_ = choose_segments(tape_, order_, target);
+  segments_ = choose_segments(RuntimeView(tape_), tape_.segmenting, order_, target);
   for (const ValueId v : segments_.held) {
     tape_.value(v).segment_start = true;
-    tape_.segment_starts.push_back(v);
+    tape_.segmenting.starts.push_back(v);
   }
 }
 

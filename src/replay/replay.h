@@ -1,7 +1,7 @@
 // Rebuilding values by running their operators again.
 #pragma once
 
-#include "replay/segments.h"
+#include "policy/segments.h"
 #include "tape/tape.h"
 
 namespace retrace {

@@ -112,6 +112,7 @@ void Arguments::read_tensor(Tape& tape, const at::Tensor& tensor, size_t slot, i
   arg.slot = static_cast<int32_t>(slot);
   arg.element = element;
   arg.geometry = Geometry::of(tensor);
+  arg.has_gradient = tensor.requires_grad();
   tape.used(arg.value);
   if (written) written_.push_back(op_.args.size());
   const Value& v = tape.value(arg.value);

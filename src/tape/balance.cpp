@@ -3,12 +3,10 @@
 #include <algorithm>
 
 #include "tape/handle.h"
-#include "tape/tape.h"
+#include "tape/runtime_view.h"
 
 namespace retrace {
 namespace {
-
-constexpr int kMostAncestors = 32;  // to look at; what a policy keeps is near
 
 // What plain autograd would have and we do not.
 int64_t forgotten_bytes(Tape& tape) {
@@ -21,24 +19,6 @@ int64_t forgotten_bytes(Tape& tape) {
     if (!given && tape.storage(v.storage).pin.use_count() == 0) bytes += v.bytes;
   }
   return bytes;
-}
-
-// What a rebuild of `id` would begin from, as far as it is near.
-std::vector<ValueId> nearest_sources(Tape& tape, ValueId id) {
-  const uint32_t pricing = tape.next_pricing();
-  std::vector<ValueId> sources, work{id};
-  int looked = 0;
-  while (!work.empty() && looked++ < kMostAncestors) {
-    Op& producer = tape.op(tape.value(work.back()).producer);
-    work.pop_back();
-    if (std::exchange(producer.priced, pricing) == pricing) continue;
-    for (const TensorArg& arg : producer.args) {
-      Value& v = tape.value(arg.value);
-      if (arg.shape_only || std::exchange(v.priced, pricing) == pricing) continue;
-      (Alive::is_source(v) ? sources : work).push_back(arg.value);
-    }
-  }
-  return sources;
 }
 
 }  // namespace
@@ -90,28 +70,8 @@ void hold_if_no_larger(Tape& tape, ValueId id, const c10::Storage& storage) {
   if (tape.budgeted_step || !tape.tags_weights || tape.value(id).held || tape.value(id).handles > 0 ||
       !tape.balancing.keeps_any)
     return;
-  const std::vector<ValueId> sources = nearest_sources(tape, id);
-  int64_t spent = 0, gained = tape.value(id).bytes;
-  std::vector<ValueId> kept, instead;
-  for (const ValueId source : sources) {
-    const Value& v = tape.value(source);
-    if (tape.is_root(v) || v.external || v.handles > 0 || v.alive > 0) continue;
-    kept.push_back(source);
-    spent += v.bytes;
-    for (const ValueId other : tape.balancing.held_instead[source]) {
-      if (!tape.value(other).held || tape.value(other).handles == 0) continue;
-      instead.push_back(other);
-      gained += tape.value(other).bytes;
-    }
-  }
-  if (kept.empty()) return;
-  if (spent >= gained) {
-    tape.hold(id, storage);
-    if (sources.size() == 1) tape.balancing.held_instead[kept.front()].push_back(id);
-    for (const ValueId source : kept) tape.let_go(source);
-  } else {
-    for (const ValueId other : instead) tape.let_go(other);
-  }
+  RuntimeView view(tape, &storage);
+  tape.balancing.instead.saving(view, id);
 }
 
 }  // namespace retrace

@@ -42,6 +42,12 @@ at::Tensor Geometry::over(c10::Storage storage) const {
   return tensor;
 }
 
+int64_t Geometry::bytes() const {
+  auto bytes = static_cast<int64_t>(c10::elementSize(dtype));
+  for (const int64_t size : sizes) bytes *= size;
+  return bytes;
+}
+
 std::pair<int64_t, int64_t> Geometry::dense_byte_range() const {
   // Dense: sorted by stride, each stride is the product of the sizes below it.
   c10::SmallVector<size_t, 4> dims;

@@ -22,6 +22,8 @@ struct Geometry {
   // stand-in for operators that look only at the shape.
   at::Tensor over(c10::Storage storage) const;
 
+  int64_t bytes() const;  // of its elements
+
   // The bytes of the storage the elements occupy, when they fill them without gaps; {0, 0} otherwise.
   std::pair<int64_t, int64_t> dense_byte_range() const;
 

@@ -28,10 +28,11 @@ struct DemandCounts {
 // An operator's tensor argument: which content it saw, and through which view.
 struct TensorArg {
   ValueId value = kNone;
-  ValueId becomes = kNone;  // the value it is after the operator wrote it in place
-  int32_t slot = 0;         // position on the operator's stack
-  int32_t element = kNone;  // position in a tensor list, or none
-  bool shape_only = false;  // the operator does not look at the content
+  ValueId becomes = kNone;   // the value it is after the operator wrote it in place
+  int32_t slot = 0;          // position on the operator's stack
+  int32_t element = kNone;   // position in a tensor list, or none
+  bool shape_only = false;   // the operator does not look at the content
+  bool has_gradient = true;  // autograd differentiates what it saw
   Geometry geometry;
 };
 

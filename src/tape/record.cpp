@@ -251,9 +251,8 @@ class Recording {
   void track_cuts(Tape& tape) {
     for (const auto& scope : scopes_of_this_event()) {
       if (!scope->cuts) continue;
-      for (size_t i = 0; i < seen().size(); ++i) {
-        const TensorArg& arg = op_->args[i];
-        if (!arg.shape_only && seen()[i].requires_grad()) scope->cuts->read(tape, arg.value);
+      for (const TensorArg& arg : op_->args) {
+        if (!arg.shape_only && arg.has_gradient) scope->cuts->read(tape, arg.value);
       }
       if (!op_->fresh.empty()) {
         scope->cuts->made(tape, op_->fresh.front().value, kNone);

@@ -81,9 +81,9 @@ class PlainGovernor final : public memory::Governor {
 
 void publish_cuts(Tape& tape, const Scope& scope) {
   if (!scope.rebuild_in_segments) return;
-  tape.rebuilds_in_segments = true;
-  tape.keeps_cuts = scope.policy.rules().cuts().keep_period > 0;
-  tape.cuts = scope.cuts->cuts();
+  tape.segmenting.in_segments = true;
+  tape.segmenting.keeps_cuts = scope.policy.rules().cuts().keep_period > 0;
+  tape.segmenting.cuts = scope.cuts->cuts();
 }
 
 void pop_scope(ThreadState& thread) {

@@ -287,8 +287,8 @@ void Tape::end_round(uint64_t round) {
     if (!handle->forget_round(round)) change_need<Pending>(*this, handle->value(), -1);
   }
   if (handles.has_rounds()) return;
-  for (const ValueId start : std::exchange(segment_starts, {})) value(start).segment_start = false;
-  segment_bytes = saved_bytes = 0;
+  for (const ValueId start : std::exchange(segmenting.starts, {})) value(start).segment_start = false;
+  segmenting.segment_bytes = segmenting.saved_bytes = 0;
 }
 
 c10::Storage Tape::living_storage(ValueId id) const {

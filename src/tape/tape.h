@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "plan/simulate/demand.h"
+#include "policy/segments.h"
 #include "tape/balance.h"
 #include "tape/handle_table.h"
 #include "tape/known_steps.h"
@@ -134,13 +135,7 @@ class Tape {
   Balancing balancing;
   Pressure pressure;
   std::vector<StepCounters> counters;  // of everyone who recorded here
-  std::vector<ValueId> cuts;           // cut vertices in order, if long rebuilds go in segments
-  // Of rebuilds in segments.
-  bool rebuilds_in_segments = false;
-  bool keeps_cuts = false;                      // a policy does: every n-th, so that a rebuild crosses fewer than n
-  std::vector<ValueId> segment_starts;          // in the running backward
-  int64_t segment_bytes = 0;                    // of the fullest one, as predicted: what takes no more is not cut again
-  int64_t saved_bytes = 0;                      // when the running backward began its first rebuild
+  Segmenting segmenting;
   std::shared_ptr<Timeline> timeline;           // of a session's step, else null
   std::shared_ptr<BudgetedStep> budgeted_step;  // of a step under a budget, else null
   std::shared_ptr<KnownSteps> known;            // of a session, else null

@@ -72,6 +72,7 @@ void Timeline::describe(Tape& tape, ValueId id) {
   described.bytes = v.bytes;
   described.storage = number_of(v.storage);
   described.external = v.external;
+  described.has_gradient = at::isFloatingType(v.dtype) || at::isComplexType(v.dtype);
   description_.add_value(id, tape.storage(v.storage).pin._unsafe_get_target());
 }
 
@@ -106,13 +107,16 @@ int32_t Timeline::op_made(Tape& tape, const Op& op, const std::vector<at::Tensor
   recorded.seconds = op.seconds;
   recorded.shortcut_seconds = op.shortcut_seconds;
   recorded.working_bytes = working_bytes_;
+  bool in_parts = false;
   for (const TensorArg& arg : op.args) {
     describe(tape, arg.value);
-    recorded.args.push_back({arg.value, arg.becomes, arg.shape_only});
+    recorded.args.push_back({arg.value, arg.becomes, arg.shape_only, arg.has_gradient});
+    in_parts |= arg.geometry.bytes() != tape.value(arg.value).bytes;
     if (arg.becomes == kNone) continue;
     describe(tape, arg.becomes);
     graph_.values[static_cast<size_t>(arg.becomes)].producer = replayable ? id : plan::kNone;
   }
+  for (size_t i = 0; i < op.args.size() && in_parts; ++i) recorded.read_bytes.push_back(op.args[i].geometry.bytes());
   for (const FreshOutput& output : op.fresh) {
     describe(tape, output.value);
     recorded.fresh.push_back(output.value);

@@ -27,7 +27,8 @@ inline Graph example() {
             .args = {{.value = 0}},
             .fresh = {1},
             .outputs = {{.shape = {2, 2}, .dtype = "float32", .device = "cpu"}},
-            .module = "net"}};
+            .module = "net",
+            .read_bytes = {16}}};
   g.handles = {0};
   g.events = {{EventKind::save, 0, 300, 300, 0},
               {EventKind::op, 0, 300, 364, 0},
@@ -58,7 +59,8 @@ inline Graph random_graph(uint32_t seed, int ops) {
     op.seconds = 1e-3 * below(1000);
     op.working_bytes = below(1 << 20);
     const auto storage_count = static_cast<int>(current.size());
-    for (int i = below(4); i > 0; --i) op.args.push_back({.value = current[static_cast<size_t>(below(storage_count))]});
+    for (int i = below(4); i > 0; --i)
+      op.args.push_back({.value = current[static_cast<size_t>(below(storage_count))], .has_gradient = below(2) == 0});
     const auto made = static_cast<ValueId>(g.values.size());
     if (id > 0 && below(5) == 0) {
       const int32_t storage = 1 + below(storage_count - 1);
@@ -70,6 +72,9 @@ inline Graph random_graph(uint32_t seed, int ops) {
       g.values.push_back(value(below(1 << 20), storage_count, id));
       current.push_back(made);
     }
+    if (below(2) == 0)
+      for (size_t i = 0; i < op.args.size(); ++i) op.read_bytes.push_back(below(1 << 20));
+    g.values.back().has_gradient = below(3) != 0;
     if (!op.fresh.empty() && below(3) == 0) op.shortcut_seconds = op.seconds / 4;
     for (int i = below(3) * below(2); i > 0; --i)
       g.values.back().ways.push_back(

@@ -30,7 +30,9 @@ void expect_same(const Graph& a, const Graph& b) {
   EXPECT_EQ(a.handles, b.handles);
   ASSERT_EQ(a.values.size(), b.values.size());
   for (size_t i = 0; i < a.values.size(); ++i) {
-    const auto fields = [](const Value& v) { return std::tuple(v.bytes, v.storage, v.producer, v.external, v.name); };
+    const auto fields = [](const Value& v) {
+      return std::tuple(v.bytes, v.storage, v.producer, v.external, v.name, v.has_gradient);
+    };
     EXPECT_EQ(fields(a.values[i]), fields(b.values[i]));
     const auto way = [](const Way& w) { return std::tuple(w.kind, w.bytes, w.store_seconds, w.load_seconds, w.lossy); };
     EXPECT_TRUE(std::ranges::equal(a.values[i].ways, b.values[i].ways, {}, way, way));
@@ -38,14 +40,16 @@ void expect_same(const Graph& a, const Graph& b) {
   ASSERT_EQ(a.ops.size(), b.ops.size());
   for (size_t i = 0; i < a.ops.size(); ++i) {
     const auto fields = [](const Op& o) {
-      return std::tuple(o.name, o.seconds, o.shortcut_seconds, o.working_bytes, o.fresh, o.module);
+      return std::tuple(o.name, o.seconds, o.shortcut_seconds, o.working_bytes, o.fresh, o.module, o.read_bytes);
     };
     EXPECT_EQ(fields(a.ops[i]), fields(b.ops[i]));
     const auto output = [](const Output& o) { return std::tuple(o.shape, o.dtype, o.device); };
     EXPECT_TRUE(std::ranges::equal(a.ops[i].outputs, b.ops[i].outputs, {}, output, output));
     ASSERT_EQ(a.ops[i].args.size(), b.ops[i].args.size());
     for (size_t k = 0; k < a.ops[i].args.size(); ++k) {
-      const auto parts = [](const Arg& arg) { return std::tuple(arg.value, arg.becomes, arg.shape_only); };
+      const auto parts = [](const Arg& arg) {
+        return std::tuple(arg.value, arg.becomes, arg.shape_only, arg.has_gradient);
+      };
       EXPECT_EQ(parts(a.ops[i].args[k]), parts(b.ops[i].args[k]));
     }
   }
@@ -182,8 +186,8 @@ TEST(TapeFile, EveryFlippedBitIsRefused) {
 
 TEST(TapeFile, LaterVersionsAreRefusedByName) {
   std::string bytes = to_bytes(example());
-  bytes[8] = 3;
-  expect_refused(bytes, "is of version 3, and this Retrace reads up to 2");
+  bytes[8] = 4;
+  expect_refused(bytes, "is of version 4, and this Retrace reads up to 3");
   bytes[8] = 0;
   expect_refused(bytes, "version 0");
 }
@@ -209,7 +213,27 @@ TEST(TapeFile, VersionOneIsRead) {
   expected.values[0].name = expected.ops[0].module = "";
   expected.values[1].ways[0].kind = "encoded";
   expected.ops[0].outputs.clear();
+  expected.ops[0].read_bytes.clear();
   expected.backward_ops.clear();
+  expect_same(expected, from_bytes(bytes, "old"));
+}
+
+// As version 2 wrote it.
+TEST(TapeFile, VersionTwoIsRead) {
+  const std::string bytes = from_hex(
+      "52 54 54 41 50 45 0d 0a 02 00 00 00 a8 00 00 00 00 00 00 00 88 77 66 55 44 33 22 11 00 00 00 00 00 00 e0 3f ac "
+      "02 "
+      "c8 01 08 00 01 78 04 62 69 74 73 09 61 74 65 6e 3a 3a 73 69 6e 03 6e 65 74 07 66 6c 6f 61 74 33 32 03 63 70 75 "
+      "09 "
+      "61 74 65 6e 3a 3a 63 6f 73 02 10 01 00 01 01 10 02 01 02 00 01 02 00 02 00 00 00 00 00 00 d0 3f 00 00 00 00 00 "
+      "00 "
+      "c0 3f 01 03 00 00 00 00 00 00 b0 3f 00 00 00 00 00 00 a0 3f 10 01 00 00 01 02 04 01 05 06 02 02 02 01 01 05 01 "
+      "01 "
+      "d8 04 00 00 00 01 00 80 01 00 03 01 20 20 20 04 01 20 00 00 05 01 1f 00 00 01 07 00 00 00 00 00 00 c0 3f 06 77 "
+      "09 "
+      "14 5f 58 0a 10 19 ");
+  Graph expected = example();
+  expected.ops[0].read_bytes.clear();
   expect_same(expected, from_bytes(bytes, "old"));
 }
 

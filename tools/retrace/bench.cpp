@@ -14,6 +14,7 @@
 #include "commands.h"
 #include "comparison.h"
 #include "near_names.h"
+#include "policy/parse.h"
 #include "report/table.h"
 #include "runner.h"
 
@@ -180,7 +181,7 @@ std::vector<std::string> all_policies(const Options& options, const models::Mode
   std::vector<std::string> policies = options.policies;
   for (const std::string& asked : options.budgets) {
     if (asked.rfind("sweep:", 0) == 0) {
-      const auto sweep = sweep_of_budgets(model, count_of("--budget " + asked, "sweep", asked.substr(6)));
+      const auto sweep = sweep_of_budgets(model, parse_count(asked));
       policies.insert(policies.end(), sweep.begin(), sweep.end());
     } else {
       policies.push_back("budget:" + asked);

@@ -1,57 +1,18 @@
 #include "runner.h"
 
 #include <algorithm>
-#include <charconv>
-#include <sstream>
 
 #include <retrace/errors.h>
 #include <retrace/memory.h>
 #include <retrace/sequential.h>
 
 #include "commands.h"
-#include "near_names.h"
+#include "policy/parse.h"
+#include "policy/rules.h"
 
 namespace retrace::cli {
 
 namespace {
-
-const std::vector<std::string> kPolicies = {"plain",     "keep_all",        "recompute_all", "every:N",
-                                            "selective", "selective:OP,OP", "sequential:N",  "budget:B"};
-
-[[noreturn]] void unknown(const std::string& name, const std::string& stem) {
-  const auto hint =
-      did_you_mean(stem, {"plain", "keep_all", "recompute_all", "every", "selective", "sequential", "budget"});
-  throw BadInput("[bench] no policy is called '" + name + "', nothing was run" + hint + " The policies are " +
-                 join(kPolicies) + ".");
-}
-
-}  // namespace
-
-int64_t count_of(const std::string& policy, const std::string& stem, const std::string& digits) {
-  int64_t value = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto parsed = std::from_chars(digits.data(), end, value);
-  if (parsed.ec != std::errc() || parsed.ptr != end || value < 1) {
-    throw BadInput("[bench] policy '" + policy + "': '" + digits +
-                   "' is not a whole number of 1 or more, nothing was run. " + "Write for example " + stem + ":2.");
-  }
-  return value;
-}
-
-namespace {
-
-std::vector<std::string> operators(const std::string& policy, const std::string& list) {
-  std::vector<std::string> names;
-  std::istringstream stream(list);
-  for (std::string name; std::getline(stream, name, ',');) {
-    if (!name.empty()) names.push_back(name);
-  }
-  if (names.empty()) {
-    throw BadInput("[bench] policy '" + policy + "' names no operator, nothing was run. Write for example " +
-                   "selective:aten::mm,aten::bmm, or selective alone for the default list.");
-  }
-  return names;
-}
 
 void check_segments(const std::string& policy, int64_t segments, const models::Model& model) {
   const auto layers = static_cast<int64_t>(model.layers.size());
@@ -65,28 +26,20 @@ void check_segments(const std::string& policy, int64_t segments, const models::M
 }  // namespace
 
 Runner::Runner(const std::string& policy, const models::Model& model) : name_(policy) {
-  const size_t colon = policy.find(':');
-  const std::string stem = policy.substr(0, colon);
-  const bool has_argument = colon != std::string::npos;
-  const std::string argument = has_argument ? policy.substr(colon + 1) : "";
-  if (stem == "sequential") {
-    segments_ = count_of(policy, stem, argument);
+  if (policy == "plain") return;
+  if (policy.starts_with("sequential")) {
+    segments_ = parse_count(policy);
     check_segments(policy, segments_, model);
-  } else if (stem == "every") {
-    session_.emplace(every(count_of(policy, stem, argument)));
-  } else if (stem == "selective") {
-    session_.emplace(has_argument ? selective(operators(policy, argument)) : selective());
-  } else if (stem == "budget") {
-    const Budget asked = budget(argument);
-    budget_bytes_ = asked.bytes();
-    session_.emplace(asked, SessionOptions{.planning = Planning::foreground});  // the same plan in every run
-  } else if (policy == "keep_all") {
-    session_.emplace(keep_all());
-  } else if (policy == "recompute_all") {
-    session_.emplace(recompute_all());
-  } else if (policy != "plain") {
-    unknown(policy, stem);
+    return;
   }
+  const auto selective_of = [](const auto& operators) { return selective(operators); };
+  const Policy parsed = parse_policy(policy, selective_of, {"plain", "sequential:N"});
+  SessionOptions options;
+  if (const Budget* const asked = parsed.rules().budget()) {
+    budget_bytes_ = asked->bytes();
+    options.planning = Planning::foreground;  // the same plan in every run
+  }
+  session_.emplace(parsed, options);
 }
 
 StepResult Runner::step(const models::Model& model) {

@@ -44,9 +44,6 @@ class Runner {
   std::optional<int64_t> budget_bytes_;
 };
 
-// The number in `policy` after `stem`. Throws BadInput unless it is 1 or more.
-int64_t count_of(const std::string& policy, const std::string& stem, const std::string& digits);
-
 // `count` budgets in bytes, spread evenly from the smallest that this model can be trained in to the plain peak. Runs two steps.
 std::vector<std::string> sweep_of_budgets(const models::Model& model, int64_t count);
 

@@ -1,4 +1,4 @@
-// The tape file, version 2; version 1 is read, too. docs/tape-format.md explains it, byte by byte.
+// The tape file, version 3; earlier ones are read, too. docs/tape-format.md explains it, byte by byte.
 //
 // A hostile file cannot make us hold much more than itself: the worst record, a value of 6 bytes with a name of 255,
 // becomes some 60 times as large.
@@ -19,12 +19,12 @@ namespace {
 
 // The line end tells when a transfer "as text" has changed it.
 constexpr std::string_view kMagic("RTTAPE\r\n", 8);
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr size_t kHeaderBytes = 20;  // magic, version, length of the body
 constexpr size_t kChecksumBytes = 8;
 
 // Of a value. In version 1, kHasWays meant one way whose kind was not told, and kLossy that it was lossy.
-constexpr uint8_t kExternal = 1, kHasWays = 2, kLossy = 4;
+constexpr uint8_t kExternal = 1, kHasWays = 2, kLossy = 4, kNoGradient = 8;
 constexpr const char* kUntoldKind = "encoded";
 
 uint64_t checksum(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
@@ -80,7 +80,8 @@ class TapeWriter {
     out_.amount(v.bytes);
     out_.id(v.storage);
     out_.id(v.producer);
-    out_.byte(static_cast<uint8_t>((v.external ? kExternal : 0) | (v.ways.empty() ? 0 : kHasWays)));
+    out_.byte(static_cast<uint8_t>((v.external ? kExternal : 0) | (v.ways.empty() ? 0 : kHasWays) |
+                                   (v.has_gradient ? 0 : kNoGradient)));
     name(v.name);
     if (v.ways.empty()) return;
     out_.count(v.ways.size());
@@ -99,9 +100,11 @@ class TapeWriter {
     out_.real(o.shortcut_seconds);
     out_.amount(o.working_bytes);
     out_.count(o.args.size());
-    for (const Arg& arg : o.args) {
-      out_.varint(static_cast<uint64_t>(arg.value) << 1 | (arg.shape_only ? 1 : 0));
+    for (size_t i = 0; i < o.args.size(); ++i) {
+      const Arg& arg = o.args[i];
+      out_.varint(static_cast<uint64_t>(arg.value) << 2 | (arg.has_gradient ? 0 : 2) | (arg.shape_only ? 1 : 0));
       out_.id(arg.becomes);
+      out_.amount(o.read_bytes.empty() ? 0 : o.read_bytes[i] + 1);
     }
     out_.count(o.fresh.size());
     for (const ValueId v : o.fresh) out_.id(v);
@@ -176,9 +179,10 @@ class TapeReader {
     v.storage = in_.id();
     v.producer = in_.id();
     const uint8_t flags = in_.byte();
-    const int known = kExternal | kHasWays | (version_ == 1 ? kLossy : 0);
+    const int known = kExternal | kHasWays | (version_ == 1 ? kLossy : 0) | (version_ > 2 ? kNoGradient : 0);
     if ((flags & ~known) != 0) fail_("holds a value of unknown flags");
     v.external = (flags & kExternal) != 0;
+    v.has_gradient = (flags & kNoGradient) == 0;
     if (version_ > 1) v.name = name();
     if ((flags & kHasWays) == 0) return;
     v.ways.resize(version_ == 1 ? 1 : in_.count(19));
@@ -204,14 +208,7 @@ class TapeReader {
     o.seconds = in_.real();
     o.shortcut_seconds = in_.real();
     o.working_bytes = in_.amount();
-    o.args.resize(in_.count(2));
-    for (Arg& arg : o.args) {
-      const uint64_t packed = in_.varint();
-      if (packed >> 1 > uint64_t{std::numeric_limits<int32_t>::max()}) fail_("holds an id of more than 31 bits");
-      arg.value = static_cast<ValueId>(packed >> 1);
-      arg.shape_only = (packed & 1) != 0;
-      arg.becomes = in_.id();
-    }
+    args(o);
     o.fresh.resize(in_.count(1));
     for (ValueId& v : o.fresh) v = in_.id();
     if (version_ == 1) return;
@@ -222,6 +219,24 @@ class TapeReader {
       output.device = type();
       output.shape.resize(in_.count(1));
       for (int64_t& size : output.shape) size = in_.amount();
+    }
+  }
+
+  void args(Op& o) {
+    o.args.resize(in_.count(2));
+    const int flags = version_ > 2 ? 2 : 1;
+    for (size_t i = 0; i < o.args.size(); ++i) {
+      Arg& arg = o.args[i];
+      const uint64_t packed = in_.varint();
+      if (packed >> flags > uint64_t{std::numeric_limits<int32_t>::max()}) fail_("holds an id of more than 31 bits");
+      arg.value = static_cast<ValueId>(packed >> flags);
+      arg.shape_only = (packed & 1) != 0;
+      arg.has_gradient = version_ <= 2 || (packed & 2) == 0;
+      arg.becomes = in_.id();
+      const int64_t read = version_ > 2 ? in_.amount() : 0;
+      if (i == 0 && read > 0) o.read_bytes.resize(o.args.size());
+      if ((read > 0) == o.read_bytes.empty()) fail_("tells of some arguments how much is read, and not of others");
+      if (read > 0) o.read_bytes[i] = read - 1;
     }
   }
 

@@ -84,6 +84,10 @@ class Checker {
         id(arg.value, graph_.values.size(), "value");
         if (arg.becomes != kNone) makes(static_cast<OpId>(i), arg.becomes);
       }
+      if (!op.read_bytes.empty() && op.read_bytes.size() != op.args.size())
+        fail("reads " + std::to_string(op.read_bytes.size()) + " views of " + std::to_string(op.args.size()) +
+             " arguments");
+      for (const int64_t read : op.read_bytes) bytes(read, "read_bytes");
       if (op.shortcut_seconds > 0 && op.fresh.empty()) fail("has a shortcut to a result it does not make");
     }
     for (size_t i = 0; i < graph_.values.size(); ++i) {

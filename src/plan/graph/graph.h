@@ -21,8 +21,9 @@ constexpr size_t at(int32_t id) { return static_cast<size_t>(id); }
 
 struct Arg {
   ValueId value = kNone;
-  ValueId becomes = kNone;  // the value it is after the operator wrote it in place
-  bool shape_only = false;  // the operator does not look at the content
+  ValueId becomes = kNone;   // the value it is after the operator wrote it in place
+  bool shape_only = false;   // the operator does not look at the content
+  bool has_gradient = true;  // the tensor that it saw is part of what autograd differentiates
 };
 
 // What a result looks like, for people.
@@ -38,9 +39,10 @@ struct Op {
   double shortcut_seconds = 0;  // of making its first result while the others are at hand; 0: it cannot be
   int64_t working_bytes = 0;    // the most it had allocated at once while it ran, results included
   std::vector<Arg> args;
-  std::vector<ValueId> fresh;   // results in storages of their own
-  std::vector<Output> outputs;  // in the operator's own order, views included; empty if not known
-  std::string module;           // whose forward ran it, "blocks.3.mlp"; empty if not known
+  std::vector<ValueId> fresh;            // results in storages of their own
+  std::vector<Output> outputs;           // in the operator's own order, views included; empty if not known
+  std::string module;                    // whose forward ran it, "blocks.3.mlp"; empty if not known
+  std::vector<int64_t> read_bytes = {};  // by argument: of the view of it that it saw; empty: of the whole values
 };
 
 // What running it again takes if all goes well.
@@ -58,11 +60,12 @@ inline constexpr int kMostWays = 64;  // of one value, beside as it is
 
 struct Value {
   int64_t bytes = 0;
-  int32_t storage = kNone;  // values of one storage are contents that replaced one another
-  OpId producer = kNone;    // none: a root. It cannot be rebuilt, and is held while needed
-  bool external = false;    // from outside the step (a weight, an input): its bytes are among the other
-  std::vector<Way> ways;    // 1, 2, ...; 0 is as it is
-  std::string name;         // "blocks.3.mlp.fc1.weight"; of an activation, its module; empty if not known
+  int32_t storage = kNone;   // values of one storage are contents that replaced one another
+  OpId producer = kNone;     // none: a root. It cannot be rebuilt, and is held while needed
+  bool external = false;     // from outside the step (a weight, an input): its bytes are among the other
+  std::vector<Way> ways;     // 1, 2, ...; 0 is as it is
+  std::string name;          // "blocks.3.mlp.fc1.weight"; of an activation, its module; empty if not known
+  bool has_gradient = true;  // of a type that has one: no integers, no masks
 
   int way_count() const { return 1 + static_cast<int>(ways.size()); }
   int64_t bytes_in(int way) const { return way == kAsItIs ? bytes : ways[at(way - 1)].bytes; }

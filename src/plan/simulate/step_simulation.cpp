@@ -214,7 +214,11 @@ void StepSimulation::apply(const Event& event) {
 // -- Bytes --
 
 void StepSimulation::note_peak(int64_t extra) {
-  const int64_t total = other_ + now_.live + extra;
+  int64_t total = other_ + now_.live + extra;
+  if (total > outcome.peak_bytes && rules_ != nullptr) {
+    rules_->peak_rises(total);
+    total = other_ + now_.live + extra;
+  }
   if (total <= event_peak_ && total <= outcome.peak_bytes) return;
   if (total > event_peak_) {
     event_peak_ = total;
@@ -318,6 +322,7 @@ int StepSimulation::wanted_way(ValueId id) const {
 }
 
 void StepSimulation::run_forward(OpId id) {
+  if (rules_ != nullptr) rules_->op_begins(id);
   note_peak(costs_[at(id)].working_bytes);
   early_peak_ = event_peak_;
   const Op& o = graph_.ops[at(id)];
@@ -329,6 +334,7 @@ void StepSimulation::run_forward(OpId id) {
   for (const Arg& arg : o.args) {
     if (!arg.shape_only && arg.becomes == kNone) hold_if_wanted(arg.value);
   }
+  if (rules_ != nullptr) rules_->op_ran(id);
 }
 
 void StepSimulation::begin_storage(ValueId id) {
@@ -367,6 +373,22 @@ void StepSimulation::hold(ValueId id, int way) {
     spend(cost.store_seconds);
   }
   outcome.kept_bytes = std::max(outcome.kept_bytes, now_.held_bytes);
+  if (rules_ != nullptr) rules_->held(id);
+}
+
+void StepSimulation::add_held(int64_t bytes) {
+  now_.live += bytes;
+  now_.held_bytes += bytes;
+  outcome.kept_bytes = std::max(outcome.kept_bytes, now_.held_bytes);
+}
+
+bool StepSimulation::is_living(ValueId id) const {
+  const int32_t its = storage(id);
+  return its != kNone && now_.current[at(its)] == id && now_.buffers[at(storage_buffer(its))].references > 0;
+}
+
+bool StepSimulation::is_shared(ValueId id) const {
+  return now_.values[at(id)].way == kAsItIs && now_.buffers[at(storage_buffer(storage(id)))].references > 1;
 }
 
 void StepSimulation::hold_if_wanted(ValueId id) {
@@ -401,6 +423,7 @@ void StepSimulation::save(HandleId handle) {
     reference(storage_buffer(storage(id)));  // the handle itself has it
   } else {
     hold_if_wanted(id);
+    if (rules_ != nullptr) rules_->saving(id);
   }
   change_need<Alive>(*this, id, 1);
   change_need<Reach>(*this, id, 1);
@@ -409,6 +432,7 @@ void StepSimulation::save(HandleId handle) {
   } else {
     saved_.push_back(handle);
   }
+  if (rules_ != nullptr && value(id).producer != kNone) rules_->saved(id);
 }
 
 }  // namespace retrace::plan

@@ -13,6 +13,7 @@
 #include "plan/simulate/effort.h"
 #include "plan/simulate/history.h"
 #include "plan/simulate/simulator.h"
+#include "plan/simulate/step_rules.h"
 
 namespace retrace::plan {
 
@@ -72,6 +73,7 @@ class StepSimulation {
   };
 
   void begin(const Choices& choices, const Limits& limits);  // `choices` must last
+  void follow(StepRules* rules) { rules_ = rules; }          // beside the choices, in whole runs
   void limit(const Limits& limits) { limits_ = limits; }
   void run_until(size_t end);
   void begin_backward();
@@ -120,6 +122,7 @@ class StepSimulation {
   demand::Work& work(Pending) { return pending_work_; }
   demand::Work& work(Reach) { return reach_work_; }
   void nobody_alive(ValueId id) {
+    if (rules_ != nullptr) return rules_->nobody_alive(id);
     if ((now_.in_backward || dropping_) && value(id).producer != kNone)
       stop_holding(id);  // what is evicted may need a root
   }
@@ -129,6 +132,16 @@ class StepSimulation {
   void nobody_pending(ValueId id) {
     if (value(id).uses == 0) free_rebuilt(id);
   }
+
+  // For StepRules: what they may do, and look at.
+  void hold(ValueId id, int way);
+  void stop_holding(ValueId id);
+  void add_held(int64_t bytes);      // that are no value's own
+  bool is_living(ValueId id) const;  // its storage has its content
+  bool is_shared(ValueId id) const;  // not only the tape has it
+  bool is_dropping() const { return dropping_; }
+  // Of what the running rebuild makes up to an op, only these values stay, sorted.
+  void pass_through(OpId until, std::vector<ValueId> but);
 
  private:
   struct OpCost {
@@ -173,9 +186,7 @@ class StepSimulation {
   void run_forward(OpId id);
   void begin_storage(ValueId id);
   void overwrite(const Arg& arg);
-  void hold(ValueId id, int way);
   void hold_if_wanted(ValueId id);
-  void stop_holding(ValueId id);
   void save(HandleId handle);
   void release_storage(ValueId id);
 
@@ -190,6 +201,7 @@ class StepSimulation {
   bool may_take_shortcut(OpId id);
   int32_t scratch_for(const SimOp& o, size_t argument);
   void take_rebuilt(ValueId id, int32_t buffer);
+  bool stays(ValueId id) const;
   void free_if_unused(ValueId id);
   void free_rebuilt(ValueId id);
 
@@ -213,6 +225,9 @@ class StepSimulation {
   Peaks peaks_;
   const Choices* choices_ = nullptr;
   Limits limits_;
+  StepRules* rules_ = nullptr;  // none: choices alone
+  OpId passes_until_ = kNone;
+  std::vector<ValueId> passes_but_;
   std::vector<HandleId> saved_;    // in forward
   std::vector<uint32_t> visited_;  // by op: the last replay that it was part of
   std::vector<OpId> order_;        // of one replay

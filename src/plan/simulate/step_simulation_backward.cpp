@@ -8,6 +8,7 @@ namespace retrace::plan {
 
 void StepSimulation::begin_backward() {
   now_.in_backward = true;
+  if (rules_ != nullptr) rules_->backward_begins();
   for (const HandleId h : saved_) {
     if (now_.consumed[at(h)] == 0) change_need<Pending>(*this, graph_.handles[at(h)], 1);
   }
@@ -26,6 +27,7 @@ void StepSimulation::unpack(HandleId handle) {
   }
   --value(id).uses;
   free_if_unused(id);
+  passes_until_ = kNone;
   if (now_.consumed[h] != 0) return;
   now_.consumed[h] = 1;
   change_need<Pending>(*this, id, -1);
@@ -48,6 +50,7 @@ void StepSimulation::drop(HandleId handle) {
   change_need<Alive>(*this, id, -1);
   change_need<Reach>(*this, id, -1);
   dropping_ = false;
+  if (rules_ != nullptr && value(id).producer != kNone) rules_->dropped(id);
   if (value(id).producer == kNone) unreference(storage_buffer(storage(id)));
   if (now_.in_hand[h] != 0) unreference(now_.in_hand[h]);
   now_.in_hand[h] = 0;
@@ -83,6 +86,7 @@ int32_t StepSimulation::materialize(ValueId target) {
   ++value(target).uses;
   if (is_available(target)) return obtain(target);
   collect_ops(target);
+  if (rules_ != nullptr) rules_->rebuild_begins(target, order_);
   for (const OpId id : order_) replay(id);
   return content(target);
 }
@@ -183,10 +187,21 @@ void StepSimulation::take_rebuilt(ValueId id, int32_t content) {
   if (v.uses == 0) free_if_unused(id);
 }
 
+void StepSimulation::pass_through(OpId until, std::vector<ValueId> but) {
+  passes_until_ = until;
+  passes_but_ = std::move(but);
+}
+
+bool StepSimulation::stays(ValueId id) const {
+  const SimValue& v = now_.values[at(id)];
+  if (v.pending == 0 || (*choices_)[at(id)] == Choice::rebuild_each_time()) return false;
+  if (passes_until_ == kNone || v.producer > passes_until_ || visited_[at(v.producer)] != replays_) return true;
+  return std::binary_search(passes_but_.begin(), passes_but_.end(), id);
+}
+
 void StepSimulation::free_if_unused(ValueId id) {
   const SimValue& v = value(id);
-  const bool each_time = (*choices_)[at(id)] == Choice::rebuild_each_time();
-  if (v.uses > 0 || v.rebuilt == 0 || (v.pending > 0 && !each_time)) return;
+  if (v.uses > 0 || v.rebuilt == 0 || stays(id)) return;
   free_rebuilt(id);
   ceases_source<Pending>(*this, id);
 }

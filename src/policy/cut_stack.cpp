@@ -1,22 +1,21 @@
-#include "tape/cuts.h"
+#include "policy/cut_stack.h"
 
 #include <algorithm>
 
 namespace retrace {
 
-void CutTracker::pop(Tape& tape) {
+void CutStack::pop(TapeView& tape) {
   const Candidate& top = stack_.back();
-  const Value& v = tape.value(top.value);
-  if (top.held && v.held && !v.keep && !tape.is_root(v)) {
-    tape.let_go(top.value);
-    count(counters_, &Counters::dropped_tensors, v.handles);
+  if (top.held) {
+    const TapeView::Value v = tape.value(top.value);
+    if (v.held && !v.wanted && !v.is_root()) tape.let_go(top.value);
   }
   stack_.pop_back();
 }
 
-void CutTracker::read(Tape& tape, ValueId value) {
-  const Value& v = tape.value(value);
-  if (tape.is_root(v)) return;
+void CutStack::read(TapeView& tape, ValueId value) {
+  const TapeView::Value v = tape.value(value);
+  if (v.is_root()) return;
   while (!stack_.empty()) {
     const Candidate& top = stack_.back();
     if (top.recorded_at < v.recorded_at || top.value == value) return;
@@ -24,22 +23,23 @@ void CutTracker::read(Tape& tape, ValueId value) {
   }
 }
 
-void CutTracker::made(Tape& tape, ValueId value, ValueId replaced) {
-  if (!stack_.empty() && replaced != kNone && stack_.back().value == replaced) pop(tape);
-  if (!tape.is_root(tape.value(value))) stack_.push_back({value, tape.value(value).recorded_at});
+void CutStack::made(TapeView& tape, ValueId value, ValueId replaced) {
+  if (!stack_.empty() && replaced >= 0 && stack_.back().value == replaced) pop(tape);
+  const TapeView::Value v = tape.value(value);
+  if (!v.is_root()) stack_.push_back({value, v.recorded_at});
 }
 
-void CutTracker::saved(Tape& tape, ValueId value, const c10::Storage& storage) {
+void CutStack::saved(TapeView& tape, ValueId value) {
   auto candidate = stack_.rbegin();
   while (candidate != stack_.rend() && candidate->value > value) ++candidate;
   if (candidate == stack_.rend() || candidate->value != value || candidate->rank > 0) return;
   const auto below = std::find_if(candidate + 1, stack_.rend(), [](const Candidate& c) { return c.rank > 0; });
   candidate->rank = below == stack_.rend() ? 1 : below->rank + 1;
   candidate->held = keep_period_ > 0 && candidate->rank % keep_period_ == 0;
-  if (candidate->held) tape.hold(value, storage);
+  if (candidate->held) tape.hold(value);
 }
 
-std::vector<ValueId> CutTracker::cuts() const {
+std::vector<CutStack::ValueId> CutStack::cuts() const {
   std::vector<ValueId> values;
   for (const Candidate& candidate : stack_) {
     if (candidate.rank > 0) values.push_back(candidate.value);

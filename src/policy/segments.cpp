@@ -1,4 +1,4 @@
-#include "replay/segments.h"
+#include "policy/segments.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +9,9 @@
 namespace retrace {
 namespace {
 
+using ValueId = TapeView::ValueId;
+using OpId = TapeView::OpId;
+
 // Cut vertices are missing where one part in so many of all that is saved lies between two of them.
 constexpr int64_t kLongStretch = 4;
 // Frontiers must lower the peak to this share of what cut vertices reach.
@@ -16,42 +19,38 @@ constexpr double kWorthwhile = 0.85;
 // So many operators are run again for what is not held although others read it after a moment.
 constexpr int kMostSteps = 8;
 
-template <class F>
-void for_each_result(const Op& op, F f) {
-  for (const FreshOutput& output : op.fresh) f(output.value);
-  for (const TensorArg& arg : op.args) {
-    if (arg.becomes != kNone) f(arg.becomes);
-  }
-}
-
-int64_t saved_bytes(Tape& tape, const Op& op) {
+int64_t saved_bytes(const TapeView& tape, OpId op) {
   int64_t bytes = 0;
-  for_each_result(op, [&](ValueId v) { bytes += tape.value(v).handles > 0 ? tape.value(v).bytes : 0; });
+  for (const ValueId id : tape.results(op)) {
+    const TapeView::Value v = tape.value(id);
+    bytes += v.handles > 0 ? v.bytes : 0;
+  }
   return bytes;
 }
 
 // Saved bytes between two cut vertices that make a stretch without any.
-int64_t long_bytes(Tape& tape) {
-  if (tape.saved_bytes == 0) {
+int64_t long_bytes(const TapeView& tape, Segmenting& segmenting) {
+  if (segmenting.saved_bytes == 0) {
     for (OpId id = 0; id < tape.next_op(); ++id) {
-      if (const Op* const op = tape.find_op(id)) tape.saved_bytes += saved_bytes(tape, *op);
+      if (tape.has_op(id)) segmenting.saved_bytes += saved_bytes(tape, id);
     }
   }
-  return tape.saved_bytes / kLongStretch;
+  return segmenting.saved_bytes / kLongStretch;
 }
 
-bool is_long(Tape& tape, const std::vector<OpId>& order) {
+bool is_long(const TapeView& tape, Segmenting& segmenting, const std::vector<OpId>& order) {
   int64_t bytes = 0;
-  for (const OpId id : order) bytes += saved_bytes(tape, tape.op(id));
-  return bytes >= long_bytes(tape);
+  for (const OpId id : order) bytes += saved_bytes(tape, id);
+  return bytes >= long_bytes(tape, segmenting);
 }
 
 // Cut vertices that the rebuild makes on its way.
-std::vector<ValueId> cuts_on_the_way(Tape& tape, const std::vector<OpId>& order, ValueId target) {
+std::vector<ValueId> cuts_on_the_way(const TapeView& tape, const std::vector<ValueId>& cuts,
+                                     const std::vector<OpId>& order, ValueId target) {
   std::vector<ValueId> crossed;
-  auto cut = std::partition_point(tape.cuts.begin(), tape.cuts.end(),
+  auto cut = std::partition_point(cuts.begin(), cuts.end(),
                                   [&](ValueId v) { return tape.value(v).recorded_at < order.front(); });
-  for (; cut != tape.cuts.end() && *cut < target; ++cut) {
+  for (; cut != cuts.end() && *cut < target; ++cut) {
     if (std::binary_search(order.begin(), order.end(), tape.value(*cut).producer)) crossed.push_back(*cut);
   }
   return crossed;
@@ -67,9 +66,9 @@ std::vector<ValueId> square_root_of(const std::vector<ValueId>& cuts) {
 // The values of a rebuild, and when they are made and read.
 class Lifetimes {
  public:
-  Lifetimes(Tape& tape, const std::vector<OpId>& order) : tape_(tape), order_(order) {
+  Lifetimes(const TapeView& tape, const std::vector<OpId>& order) : tape_(tape), order_(order) {
     for (size_t i = 0; i < order.size(); ++i) {
-      for_each_result(tape.op(order[i]), [&](ValueId v) { add(v, i); });
+      for (const ValueId v : tape.results(order[i])) add(v, i);
     }
     find_reads();
     for (size_t i = lifetimes_.size(); i-- > 0;) let_be_made_again(i);
@@ -86,12 +85,12 @@ class Lifetimes {
 
  private:
   void add(ValueId id, size_t made) {
-    const Value& v = tape_.value(id);
+    const TapeView::Value v = tape_.value(id);
     if (v.held || v.rebuilt || !positions_.emplace(id, lifetimes_.size()).second) return;
     const auto at = static_cast<int32_t>(made);
     lifetimes_.push_back(
         {.made = at, .last_read = at, .held_until = at, .bytes = v.bytes, .saved = v.handles > 0 && v.pending > 0});
-    has_gradient_.push_back(at::isFloatingType(v.dtype) || at::isComplexType(v.dtype));
+    has_gradient_.push_back(v.has_gradient);
     without_gradient_.push_back(has_gradient_.back() ? v.bytes : 0);
     values_.push_back(id);
     parts_.push_back(0);
@@ -105,16 +104,15 @@ class Lifetimes {
   // By whatever is still to be run in this backward, for this target or another.
   void find_reads() {
     for (OpId id = tape_.next_op(); id-- > order_.front();) {
-      const Op* const op = tape_.find_op(id);
-      if (!op || op->pending == 0) continue;
+      if (!tape_.has_op(id) || !tape_.is_pending(id)) continue;
       const int32_t at = position_of(id);
-      for (const TensorArg& arg : op->args) {
-        if (tape_.value(arg.value).external && !arg.shape_only) note_weight(arg.value, at);
+      for (const TapeView::Arg& arg : tape_.args(id)) {
+        if (!arg.shape_only) note_weight(arg.value, at);
         Lifetime* const read = arg.shape_only ? nullptr : find(arg.value);
         if (!read) continue;
         read->last_read = read->held_until = std::max(read->last_read, at);
-        read->overwritten |= arg.becomes != kNone;
-        add_gradient(static_cast<size_t>(read - lifetimes_.data()), at, bytes_of(arg.geometry));
+        read->overwritten |= arg.becomes >= 0;
+        add_gradient(static_cast<size_t>(read - lifetimes_.data()), at, arg.bytes);
       }
     }
     // Of what no operator reads, and of what was read in parts, which are put together.
@@ -128,19 +126,14 @@ class Lifetimes {
   // Gradients of a weight that several operators read add up, from its last reader to its first: there is a sum, and while
   // backward goes through a reader also a summand and the next sum. What else comes from outside is taken for a weight.
   void note_weight(ValueId id, int32_t at) {
-    const Value& v = tape_.value(id);
-    if (at >= count() || !at::isFloatingType(v.dtype)) return;
+    if (at >= count()) return;
+    const TapeView::Value v = tape_.value(id);
+    if (!v.external || !v.has_gradient) return;
     const auto [last, is_last] = weights_.try_emplace(id, at);
     if (is_last || last->second == at) return;
     gradients_.push_back({at, last->second - 1, v.bytes});
     gradients_.push_back({at, at, 2 * v.bytes});
     last->second = at;
-  }
-
-  static int64_t bytes_of(const Geometry& geometry) {
-    int64_t bytes = static_cast<int64_t>(c10::elementSize(geometry.dtype));
-    for (const int64_t size : geometry.sizes) bytes *= size;
-    return bytes;
   }
 
   // By the last reader first.
@@ -162,9 +155,9 @@ class Lifetimes {
     int64_t bytes = 0;
     for (int steps = 0; !work.empty(); ++steps) {
       if (steps == kMostSteps) return;
-      const Op& op = tape_.op(tape_.value(work.back()).producer);
+      const OpId producer = tape_.value(work.back()).producer;
       work.pop_back();
-      for (const TensorArg& arg : op.args) {
+      for (const TapeView::Arg& arg : tape_.args(producer)) {
         Lifetime* const source = arg.shape_only ? nullptr : find(arg.value);
         if (!source) continue;
         if (!source->saved) {
@@ -180,7 +173,7 @@ class Lifetimes {
     for (Lifetime* const source : sources) source->held_until = std::max(source->held_until, result.last_read);
   }
 
-  Tape& tape_;
+  const TapeView& tape_;
   const std::vector<OpId>& order_;
   std::vector<Lifetime> lifetimes_;
   std::vector<ValueId> values_;  // parallel, as are the next three
@@ -204,30 +197,31 @@ std::vector<ValueId> frontiers_of(const Lifetimes& lifetimes, const std::vector<
 
 }  // namespace
 
-Segmentation choose_segments(Tape& tape, const std::vector<OpId>& order, ValueId target) {
-  if (!tape.rebuilds_in_segments || order.empty()) return {};
-  const std::vector<ValueId> crossed = cuts_on_the_way(tape, order, target);
+Segmentation choose_segments(const TapeView& tape, Segmenting& segmenting, const std::vector<OpId>& order,
+                             ValueId target) {
+  if (!segmenting.in_segments || order.empty()) return {};
+  const std::vector<ValueId> crossed = cuts_on_the_way(tape, segmenting.cuts, order, target);
   Segmentation chosen;
-  if (!tape.keeps_cuts) chosen.held = square_root_of(crossed);
+  if (!segmenting.keeps_cuts) chosen.held = square_root_of(crossed);
   if (!chosen.held.empty()) chosen.until = tape.value(chosen.held.back()).producer;
-  if (tape.value(target).pending == 0 || !is_long(tape, order)) return chosen;
+  if (tape.value(target).pending == 0 || !is_long(tape, segmenting, order)) return chosen;
 
   const Lifetimes lifetimes(tape, order);
   const Frontiers frontiers(lifetimes.count(), lifetimes.all(), lifetimes.gradients());
   const int64_t whole_bytes = frontiers.peak_bytes({});
-  if (whole_bytes <= tape.segment_bytes) return {};
+  if (whole_bytes <= segmenting.segment_bytes) return {};
   const auto moments_of = [&](const std::vector<ValueId>& cuts) {
     std::vector<int32_t> moments;
     for (const ValueId cut : cuts) moments.push_back(lifetimes.position_of(tape.value(cut).producer));
     return moments;
   };
-  if (frontiers.largest_saved_bytes(moments_of(crossed)) < long_bytes(tape)) return chosen;
+  if (frontiers.largest_saved_bytes(moments_of(crossed)) < long_bytes(tape, segmenting)) return chosen;
 
   const auto reached = static_cast<double>(std::min(whole_bytes, frontiers.peak_bytes(moments_of(chosen.held))));
   const std::vector<int32_t> moments = frontiers.moments();
   const int64_t peak_bytes = frontiers.peak_bytes(moments);
   if (moments.empty() || static_cast<double>(peak_bytes) > kWorthwhile * reached) return chosen;
-  tape.segment_bytes = std::max(tape.segment_bytes, peak_bytes);
+  segmenting.segment_bytes = std::max(segmenting.segment_bytes, peak_bytes);
   chosen.held = frontiers_of(lifetimes, moments);
   std::sort(chosen.held.begin(), chosen.held.end());
   chosen.until = order[static_cast<size_t>(moments.back())];

@@ -1,0 +1,53 @@
+#include "policy/hold_instead.h"
+
+namespace retrace {
+namespace {
+
+constexpr int kMostAncestors = 32;  // to look at; what a policy keeps is near
+
+// What a rebuild of `id` would begin from, as far as it is near.
+std::vector<TapeView::ValueId> nearest_sources(TapeView& tape, TapeView::ValueId id) {
+  tape.begin_walk();
+  std::vector<TapeView::ValueId> sources, work{id};
+  int looked = 0;
+  while (!work.empty() && looked++ < kMostAncestors) {
+    const TapeView::OpId producer = tape.value(work.back()).producer;
+    work.pop_back();
+    if (tape.was_at_op(producer)) continue;
+    for (const TapeView::Arg& arg : tape.args(producer)) {
+      if (arg.shape_only || tape.was_at_value(arg.value)) continue;
+      (tape.value(arg.value).is_source() ? sources : work).push_back(arg.value);
+    }
+  }
+  return sources;
+}
+
+}  // namespace
+
+void HoldInstead::saving(TapeView& tape, ValueId id) {
+  const std::vector<ValueId> sources = nearest_sources(tape, id);
+  int64_t spent = 0, gained = tape.value(id).bytes;
+  std::vector<ValueId> kept, instead;
+  for (const ValueId source : sources) {
+    const TapeView::Value v = tape.value(source);
+    if (v.is_root() || v.external || v.handles > 0 || v.alive > 0) continue;
+    kept.push_back(source);
+    spent += v.bytes;
+    for (const ValueId other : held_instead_[source]) {
+      const TapeView::Value o = tape.value(other);
+      if (!o.held || o.handles == 0) continue;
+      instead.push_back(other);
+      gained += o.bytes;
+    }
+  }
+  if (kept.empty()) return;
+  if (spent >= gained) {
+    tape.hold(id);
+    if (sources.size() == 1) held_instead_[kept.front()].push_back(id);
+    for (const ValueId source : kept) tape.let_go(source);
+  } else {
+    for (const ValueId other : instead) tape.let_go(other);
+  }
+}
+
+}  // namespace retrace

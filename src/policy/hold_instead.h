@@ -1,0 +1,24 @@
+// What is held instead of what a policy keeps: a result that autograd saves, if it is no larger.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include "policy/tape_view.h"
+
+namespace retrace {
+
+class HoldInstead {
+ public:
+  using ValueId = TapeView::ValueId;
+
+  // Whether to hold `value`, which autograd is about to save for the first time, instead of what the policy keeps for its sake
+  // alone and autograd did not save: it takes no more bytes, and nothing has to be rebuilt. If so it is held, and that is let
+  // go of.
+  void saving(TapeView& tape, ValueId value);
+
+ private:
+  std::unordered_map<ValueId, std::vector<ValueId>> held_instead_;  // of a value that a policy would keep
+};
+
+}  // namespace retrace

@@ -1,0 +1,52 @@
+// A tape as the rules see it that the runtime and predictions share: cut vertices, what is held instead of something else,
+// where a long rebuild is cut. The runtime's is src/tape/runtime_view.h, a predicted step's src/policy/predicted_step.h.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace retrace {
+
+class TapeView {
+ public:
+  using ValueId = int32_t;
+  using OpId = int32_t;
+
+  struct Value {
+    OpId producer = -1;     // none: a root
+    OpId recorded_at = -1;  // orders values in time, roots included
+    int64_t bytes = 0;
+    int32_t handles = 0;             // that stand for it
+    int32_t alive = 0, pending = 0;  // see plan/simulate/demand.h
+    bool external = false, has_gradient = false;
+    bool wanted = false;  // by the policy, whatever else is decided
+    bool held = false, rebuilt = false;
+
+    bool is_root() const { return producer < 0; }
+    bool is_source() const { return is_root() || held; }
+  };
+  struct Arg {
+    ValueId value = -1, becomes = -1;
+    bool shape_only = false;
+    int64_t bytes = 0;  // of the view that was read
+  };
+
+  virtual ~TapeView() = default;
+  virtual Value value(ValueId id) const = 0;
+
+  virtual OpId next_op() const = 0;
+  virtual bool has_op(OpId id) const = 0;
+  virtual bool is_pending(OpId id) const = 0;
+  virtual std::vector<Arg> args(OpId id) const = 0;
+  virtual std::vector<ValueId> results(OpId id) const = 0;  // fresh ones first
+
+  // Whether somebody has been here since the last begin_walk().
+  virtual void begin_walk() = 0;
+  virtual bool was_at_op(OpId id) = 0;
+  virtual bool was_at_value(ValueId id) = 0;
+
+  virtual void hold(ValueId id) = 0;  // what is being saved
+  virtual void let_go(ValueId id) = 0;
+};
+
+}  // namespace retrace

@@ -1,0 +1,37 @@
+// A tape as src/policy's rules see it.
+#pragma once
+
+#include "policy/tape_view.h"
+#include "tape/counters.h"
+#include "tape/tape.h"
+
+namespace retrace {
+
+class RuntimeView final : public TapeView {
+ public:
+  // `saved_in`: where what is being saved is now, if something is. What is let go of counts as dropped for `counters`.
+  explicit RuntimeView(Tape& tape, const c10::Storage* saved_in = nullptr, const StepCounters* counters = nullptr)
+      : tape_(tape), saved_in_(saved_in), counters_(counters) {}
+
+  Value value(ValueId id) const override;
+  OpId next_op() const override { return tape_.next_op(); }
+  bool has_op(OpId id) const override { return tape_.find_op(id) != nullptr; }
+  bool is_pending(OpId id) const override { return tape_.op(id).pending > 0; }
+  std::vector<Arg> args(OpId id) const override;
+  std::vector<ValueId> results(OpId id) const override;
+
+  void begin_walk() override { walk_ = tape_.next_pricing(); }
+  bool was_at_op(OpId id) override { return std::exchange(tape_.op(id).priced, walk_) == walk_; }
+  bool was_at_value(ValueId id) override { return std::exchange(tape_.value(id).priced, walk_) == walk_; }
+
+  void hold(ValueId id) override { tape_.hold(id, *saved_in_); }
+  void let_go(ValueId id) override;
+
+ private:
+  Tape& tape_;
+  const c10::Storage* saved_in_;
+  const StepCounters* counters_;
+  uint32_t walk_ = 0;
+};
+
+}  // namespace retrace
