@@ -89,9 +89,15 @@ void append_blocks(Model& model, const GptShape& shape) {
 }  // namespace
 
 // The bare blocks on random input, as the peers run them: the input is a leaf of each step's graph.
-Model make_gpt(Size size) {
-  const GptShape shape =
+Model make_gpt(Size size, const Extents& asked) {
+  const GptShape usual =
       size == Size::bench ? GptShape{} : GptShape{.batch = 2, .length = 8, .width = 16, .heads = 2, .blocks = 3};
+  const GptShape shape{.batch = either(asked.batch, usual.batch),
+                       .length = either(asked.length, usual.length),
+                       .width = either(asked.width, usual.width),
+                       .heads = either(asked.heads, usual.heads),
+                       .blocks = either(asked.layers, usual.blocks)};
+  require_heads(shape.width, shape.heads);
   Model model;
   append_blocks(model, shape);
   const at::Tensor x0 = torch::randn({shape.batch, shape.length, shape.width});

@@ -10,8 +10,8 @@ namespace {
 // torch::nn::LSTM returns its states too; the chain wants the outputs only.
 class RecurrentImpl : public torch::nn::Module {
  public:
-  RecurrentImpl(int64_t in, int64_t width)
-      : lstm_(torch::nn::LSTMOptions(in, width).num_layers(2).dropout(0.2).batch_first(true)) {
+  RecurrentImpl(int64_t in, int64_t width, int64_t layers)
+      : lstm_(torch::nn::LSTMOptions(in, width).num_layers(layers).dropout(0.2).batch_first(true)) {
     register_module("lstm", lstm_);
   }
   at::Tensor forward(const at::Tensor& x) { return std::get<0>(lstm_(x)); }
@@ -22,17 +22,21 @@ class RecurrentImpl : public torch::nn::Module {
 TORCH_MODULE(Recurrent);
 
 struct Shape {
-  int64_t batch, length, embedding, width, vocabulary;
+  int64_t batch, length, embedding, width, layers, vocabulary;
 };
 
 }  // namespace
 
-Model make_lstm(Size size) {
-  const Shape shape = size == Size::bench ? Shape{32, 64, 256, 512, 256} : Shape{3, 6, 8, 12, 20};
+Model make_lstm(Size size, const Extents& asked) {
+  Shape shape = size == Size::bench ? Shape{32, 64, 256, 512, 2, 256} : Shape{3, 6, 8, 12, 2, 20};
+  shape.batch = either(asked.batch, shape.batch);
+  shape.length = either(asked.length, shape.length);
+  shape.width = either(asked.width, shape.width);
+  shape.layers = either(asked.layers, shape.layers);
   Model model;
   append(model, "embedding", torch::nn::Embedding(shape.vocabulary, shape.embedding));
   append(model, "embedding_dropout", torch::nn::Dropout(0.1));
-  append(model, "recurrent", Recurrent(shape.embedding, shape.width));
+  append(model, "recurrent", Recurrent(shape.embedding, shape.width, shape.layers));
   append(model, "output_dropout", torch::nn::Dropout(0.1));
   append(model, "head", torch::nn::Linear(shape.width, shape.vocabulary));
   const at::Tensor text = torch::randint(shape.vocabulary, {shape.batch, shape.length + 1}, torch::kLong);

@@ -1,5 +1,6 @@
 #include "models.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
@@ -10,14 +11,36 @@ namespace models {
 
 namespace {
 
-using Maker = Model (*)(Size);
+struct Entry {
+  std::string name;
+  Model (*make)(Size, const Extents&);
+  std::vector<int64_t Extents::*> extents;  // that it has
+};
 
-const std::vector<std::pair<std::string, Maker>>& makers() {
-  static const std::vector<std::pair<std::string, Maker>> all = {
-      {"mlp", make_mlp},   {"gpt", make_gpt},   {"resnet50", make_resnet50},
-      {"unet", make_unet}, {"lstm", make_lstm}, {"vit", make_vit},
+const std::vector<Entry>& entries() {
+  using E = Extents;
+  static const std::vector<Entry> all = {
+      {"mlp", make_mlp, {&E::batch, &E::width}},
+      {"gpt", make_gpt, {&E::batch, &E::length, &E::layers, &E::width, &E::heads}},
+      {"resnet50", make_resnet50, {&E::batch, &E::width, &E::side}},
+      {"unet", make_unet, {&E::batch, &E::layers, &E::width, &E::side}},
+      {"lstm", make_lstm, {&E::batch, &E::length, &E::layers, &E::width}},
+      {"vit", make_vit, {&E::batch, &E::layers, &E::width, &E::heads, &E::side}},
   };
   return all;
+}
+
+void check_extents(const Entry& entry, const Extents& asked) {
+  using E = Extents;
+  static const std::vector<std::pair<const char*, int64_t E::*>> all = {
+      {"batch", &E::batch}, {"length", &E::length}, {"layers", &E::layers},
+      {"width", &E::width}, {"heads", &E::heads},   {"side", &E::side},
+  };
+  for (const auto& [name, member] : all) {
+    const auto& has = entry.extents;
+    require(asked.*member == 0 || std::find(has.begin(), has.end(), member) != has.end(),
+            entry.name + " has no " + name + " to choose.");
+  }
 }
 
 }  // namespace
@@ -31,17 +54,20 @@ at::Tensor Model::loss() const {
 const std::vector<std::string>& names() {
   static const std::vector<std::string> all = [] {
     std::vector<std::string> list;
-    for (const auto& maker : makers()) list.push_back(maker.first);
+    for (const Entry& entry : entries()) list.push_back(entry.name);
     return list;
   }();
   return all;
 }
 
-Model make_model(const std::string& name, Size size, uint64_t seed) {
-  for (const auto& [known, make] : makers()) {
-    if (known != name) continue;
+Model make_model(const std::string& name, Size size, uint64_t seed) { return make_model(name, size, Extents{}, seed); }
+
+Model make_model(const std::string& name, Size size, const Extents& extents, uint64_t seed) {
+  for (const Entry& entry : entries()) {
+    if (entry.name != name) continue;
+    check_extents(entry, extents);
     const SeedGuard guard(seed);
-    Model model = make(size);
+    Model model = entry.make(size, extents);
     model.name = name;
     return model;
   }

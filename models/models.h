@@ -20,6 +20,16 @@ namespace models {
 // bench: a step of about one to three seconds on one core. test: the same architecture in miniature, milliseconds.
 enum class Size { bench, test };
 
+// What a model is to have instead of what its Size says; 0: as that says.
+struct Extents {
+  int64_t batch = 0;
+  int64_t length = 0;  // of a sequence
+  int64_t layers = 0;  // blocks of a transformer, levels of a U-Net
+  int64_t width = 0;
+  int64_t heads = 0;
+  int64_t side = 0;  // of an image
+};
+
 using Layer = std::function<at::Tensor(at::Tensor)>;
 
 // Copies share weights, buffers and batch. One pass at a time.
@@ -46,5 +56,9 @@ const std::vector<std::string>& names();
 // The same name, size and seed give the same weights and batch, bit for bit; the ambient generator is left as it was.
 // Throws std::invalid_argument for a name that is not in names().
 Model make_model(const std::string& name, Size size, uint64_t seed = 0);
+
+// The same with extents of its own. Throws std::invalid_argument for one that the model does not have, or that it cannot have
+// together with the others.
+Model make_model(const std::string& name, Size size, const Extents& extents, uint64_t seed = 0);
 
 }  // namespace models

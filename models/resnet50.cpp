@@ -80,8 +80,15 @@ int64_t append_stages(Model& model, const Shape& shape) {
 }  // namespace
 
 // The chain is the stem and the blocks, as the peers' benchmark cuts it; pooling and classifier are the head.
-Model make_resnet50(Size size) {
-  const Shape shape = size == Size::bench ? Shape{8, 128, 64, 1000, {3, 4, 6, 3}} : Shape{4, 32, 4, 10, {1, 2, 1}};
+Model make_resnet50(Size size, const Extents& asked) {
+  Shape shape = size == Size::bench ? Shape{8, 128, 64, 1000, {3, 4, 6, 3}} : Shape{4, 32, 4, 10, {1, 2, 1}};
+  shape.batch = either(asked.batch, shape.batch);
+  shape.side = either(asked.side, shape.side);
+  shape.width = either(asked.width, shape.width);
+  require(
+      shape.batch > 1 || shape.side > 32,
+      "batch norm cannot train on one image that the last stage has one pixel of: use a batch of 2 or more, or images "
+      "of a side above 32.");
   Model model;
   append(model, "stem",
          torch::nn::Sequential(conv(3, shape.width, 7, 2), torch::nn::BatchNorm2d(shape.width), relu(),

@@ -48,8 +48,15 @@ struct Shape {
 
 }  // namespace
 
-Model make_unet(Size size) {
-  const Shape shape = size == Size::bench ? Shape{4, 128, 32, 4} : Shape{2, 16, 4, 2};
+Model make_unet(Size size, const Extents& asked) {
+  Shape shape = size == Size::bench ? Shape{4, 128, 32, 4} : Shape{2, 16, 4, 2};
+  shape.batch = either(asked.batch, shape.batch);
+  shape.side = either(asked.side, shape.side);
+  shape.width = either(asked.width, shape.width);
+  shape.levels = either(asked.layers, shape.levels);
+  require(shape.levels < 20 && shape.side % (int64_t{1} << shape.levels) == 0,
+          "images of side " + std::to_string(shape.side) + " cannot be halved at " + std::to_string(shape.levels) +
+              " levels: it must be a multiple of 2 to that power.");
   const auto skips = std::make_shared<std::vector<at::Tensor>>();
   Model model;
   int64_t channels = 3;

@@ -66,8 +66,17 @@ TORCH_MODULE(Encoder);
 
 }  // namespace
 
-Model make_vit(Size size) {
-  const Shape shape = size == Size::bench ? Shape{2, 224, 16, 384, 6, 12, 1000} : Shape{2, 16, 8, 16, 2, 3, 10};
+Model make_vit(Size size, const Extents& asked) {
+  Shape shape = size == Size::bench ? Shape{2, 224, 16, 384, 6, 12, 1000} : Shape{2, 16, 8, 16, 2, 3, 10};
+  shape.batch = either(asked.batch, shape.batch);
+  shape.side = either(asked.side, shape.side);
+  shape.width = either(asked.width, shape.width);
+  shape.heads = either(asked.heads, shape.heads);
+  shape.blocks = either(asked.layers, shape.blocks);
+  require_heads(shape.width, shape.heads);
+  require(shape.side % shape.patch == 0, "images of side " + std::to_string(shape.side) +
+                                             " cannot be cut into patches of " + std::to_string(shape.patch) +
+                                             ": it must be a multiple of that.");
   Model model;
   append(model, "patches", Patches(shape));
   for (int64_t i = 0; i < shape.blocks; ++i) append(model, "encoder" + std::to_string(i), Encoder(shape));

@@ -1,0 +1,12 @@
+// Whether a file can be written, asked before the work that it is to hold.
+#pragma once
+
+#include <string>
+
+namespace retrace::cli {
+
+// Throws BadInput in the name of `command` if there is something at `path` that is not a regular file, or if its folder is
+// missing or cannot be written to.
+void check_writable(const std::string& command, const std::string& path);
+
+}  // namespace retrace::cli
