@@ -1,6 +1,8 @@
 #include "report/rows.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -36,6 +38,18 @@ std::string shape_of(const plan::Op& op) {
   return "";
 }
 
+// Of each storage, the last content that autograd saved: those before it were overwritten, and take no bytes of their own.
+std::vector<plan::ValueId> last_saved(const plan::Graph& graph) {
+  std::vector<plan::ValueId> last(plan::storage_count(graph), kNone), saved;
+  for (const plan::Event& event : graph.events) {
+    if (event.kind != plan::EventKind::save) continue;
+    const plan::ValueId v = graph.handles[at(event.id)];
+    if (graph.values[at(v)].storage != kNone) last[at(graph.values[at(v)].storage)] = v;
+  }
+  std::copy_if(last.begin(), last.end(), std::back_inserter(saved), [](plan::ValueId v) { return v != kNone; });
+  return saved;
+}
+
 }  // namespace
 
 std::vector<plan::OpId> makers(const plan::Graph& graph) {
@@ -61,19 +75,16 @@ std::vector<Row> rows(const plan::Graph& graph, const StepClock& clock) {
     rows[o].seconds = plan::least_seconds(graph.ops[o]);
     for (const plan::ValueId v : graph.ops[o].fresh) rows[o].bytes += graph.values[at(v)].bytes;
   }
-  std::vector<char> saved(graph.values.size());
+  for (const plan::ValueId v : last_saved(graph)) {
+    if (maker[at(v)] != kNone) rows[at(maker[at(v)])].saved_bytes += graph.values[at(v)].bytes;
+  }
   std::vector<double> ran(graph.ops.size());
   for (size_t e = 0; e < graph.events.size(); ++e) {
     const plan::Event& event = graph.events[e];
     if (event.kind == plan::EventKind::op) ran[at(event.id)] = clock.begin(e + 1);
-    if (event.kind != plan::EventKind::save && event.kind != plan::EventKind::unpack) continue;
-    const plan::ValueId v = graph.handles[at(event.id)];
-    if (maker[at(v)] == kNone) continue;
-    Row& row = rows[at(maker[at(v)])];
-    if (event.kind == plan::EventKind::save && !std::exchange(saved[at(v)], char{1}))
-      row.saved_bytes += graph.values[at(v)].bytes;
-    if (event.kind == plan::EventKind::unpack && row.wait_seconds < 0)
-      row.wait_seconds = clock.begin(e) - ran[at(maker[at(v)])];
+    if (event.kind != plan::EventKind::unpack) continue;
+    const plan::OpId op = maker[at(graph.handles[at(event.id)])];
+    if (op != kNone && rows[at(op)].wait_seconds < 0) rows[at(op)].wait_seconds = clock.begin(e) - ran[at(op)];
   }
   return rows;
 }

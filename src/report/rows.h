@@ -14,7 +14,7 @@ namespace retrace::report {
 struct Row {
   std::string shape;         // of its first result, "f32[4, 256, 384]"; empty if not known
   int64_t bytes = 0;         // of the storages it made
-  int64_t saved_bytes = 0;   // of its results that autograd saved, each once
+  int64_t saved_bytes = 0;   // of its results that autograd saved; of each storage once, for the last content saved
   double wait_seconds = -1;  // from when it ran until backward first asks for one of those; -1 if it never does
   double seconds = 0;        // to run it once more, with its inputs at hand
 };
