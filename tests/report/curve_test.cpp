@@ -1,0 +1,58 @@
+// Few points, and nothing of importance is lost.
+#include "report/curve.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "report/scenario.h"
+#include "synthetic/graphs.h"
+
+namespace retrace::report {
+namespace {
+
+TEST(Curve, OfALongStepHasFewPointsAndItsPeak) {
+  const plan::Graph graph = plan::synthetic_transformer(40);
+  const Scenario scenario = under_policy(graph, every(2));
+  const StepClock clock(graph, scenario.history);
+  const auto points = curve(clock, scenario.history, 50);
+  EXPECT_LE(points.size(), 150U);
+  const auto highest = std::max_element(
+      points.begin(), points.end(), [](const auto& a, const auto& b) { return a.owners.total() < b.owners.total(); });
+  EXPECT_EQ(highest->owners.total(), scenario.outcome.peak_bytes);
+  EXPECT_TRUE(std::any_of(points.begin(), points.end(),
+                          [&](const CurvePoint& p) { return p.event == scenario.outcome.peak_event; }));
+}
+
+TEST(Curve, HasTheLowestEventOfEveryStretchToo) {
+  const plan::Graph graph = plan::synthetic_transformer(40);
+  const Scenario scenario = under_policy(graph, every(1));
+  const StepClock clock(graph, scenario.history);
+  const auto least = [](const auto& all) {
+    int64_t bytes = INT64_MAX;
+    for (const auto& owners : all) bytes = std::min(bytes, owners.total());
+    return bytes;
+  };
+  std::vector<plan::Owners> drawn;
+  for (const CurvePoint& point : curve(clock, scenario.history, 50)) drawn.push_back(point.owners);
+  EXPECT_EQ(least(drawn), least(scenario.history.owners));
+}
+
+TEST(Curve, OfAShortStepHasEveryEventInOrder) {
+  const plan::Graph graph = plan::synthetic_random(7, 12);
+  const Scenario scenario = under_policy(graph, keep_all());
+  const auto points = curve(StepClock(graph, scenario.history), scenario.history, 400);
+  ASSERT_EQ(points.size(), graph.events.size());
+  for (size_t e = 0; e < points.size(); ++e) EXPECT_EQ(points[e].event, e);
+}
+
+TEST(Curve, AverageLiesBetweenLeastAndPeak) {
+  const plan::Graph graph = plan::synthetic_transformer(3);
+  const Scenario scenario = under_policy(graph, keep_all());
+  const double average = average_bytes(StepClock(graph, scenario.history), scenario.history);
+  EXPECT_LT(average, static_cast<double>(scenario.outcome.peak_bytes));
+  EXPECT_GT(average, static_cast<double>(graph.start_bytes));
+}
+
+}  // namespace
+}  // namespace retrace::report
