@@ -10,7 +10,7 @@
 
 #include <retrace/errors.h>
 
-#include "report/curve.h"
+#include "report/curve_points.h"
 #include "report/ladder.h"
 #include "report/rows.h"
 #include "report/scenario.h"
@@ -190,7 +190,7 @@ class PageData {
 
   // Columns; every number is the difference from the one before, which is mostly short.
   json curve_json(const Scenario& scenario, const StepClock& clock, size_t buckets) const {
-    const std::vector<CurvePoint> points = curve(clock, scenario.history, buckets);
+    const std::vector<CurvePoint> points = curve_points(clock, scenario.history, buckets);
     const auto column = [&](auto&& number) {
       std::vector<int64_t> differences;
       int64_t before = 0;

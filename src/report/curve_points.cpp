@@ -1,10 +1,10 @@
-#include "report/curve.h"
+#include "report/curve_points.h"
 
 #include <algorithm>
 
 namespace retrace::report {
 
-std::vector<CurvePoint> curve(const StepClock& clock, const plan::History& history, size_t buckets) {
+std::vector<CurvePoint> curve_points(const StepClock& clock, const plan::History& history, size_t buckets) {
   const size_t events = history.owners.size();
   const auto total = [&](size_t e) { return history.owners[e].total(); };
   const auto bucket = [&](size_t e) {

@@ -1,5 +1,5 @@
 // Few points, and nothing of importance is lost.
-#include "report/curve.h"
+#include "report/curve_points.h"
 
 #include <gtest/gtest.h>
 
@@ -11,11 +11,11 @@
 namespace retrace::report {
 namespace {
 
-TEST(Curve, OfALongStepHasFewPointsAndItsPeak) {
+TEST(CurvePoints, OfALongStepHasFewPointsAndItsPeak) {
   const plan::Graph graph = plan::synthetic_transformer(40);
   const Scenario scenario = under_policy(graph, every(2));
   const StepClock clock(graph, scenario.history);
-  const auto points = curve(clock, scenario.history, 50);
+  const auto points = curve_points(clock, scenario.history, 50);
   EXPECT_LE(points.size(), 150U);
   const auto highest = std::max_element(
       points.begin(), points.end(), [](const auto& a, const auto& b) { return a.owners.total() < b.owners.total(); });
@@ -24,7 +24,7 @@ TEST(Curve, OfALongStepHasFewPointsAndItsPeak) {
                           [&](const CurvePoint& p) { return p.event == scenario.outcome.peak_event; }));
 }
 
-TEST(Curve, HasTheLowestEventOfEveryStretchToo) {
+TEST(CurvePoints, HasTheLowestEventOfEveryStretchToo) {
   const plan::Graph graph = plan::synthetic_transformer(40);
   const Scenario scenario = under_policy(graph, every(1));
   const StepClock clock(graph, scenario.history);
@@ -34,19 +34,19 @@ TEST(Curve, HasTheLowestEventOfEveryStretchToo) {
     return bytes;
   };
   std::vector<plan::Owners> drawn;
-  for (const CurvePoint& point : curve(clock, scenario.history, 50)) drawn.push_back(point.owners);
+  for (const CurvePoint& point : curve_points(clock, scenario.history, 50)) drawn.push_back(point.owners);
   EXPECT_EQ(least(drawn), least(scenario.history.owners));
 }
 
-TEST(Curve, OfAShortStepHasEveryEventInOrder) {
+TEST(CurvePoints, OfAShortStepHasEveryEventInOrder) {
   const plan::Graph graph = plan::synthetic_random(7, 12);
   const Scenario scenario = under_policy(graph, keep_all());
-  const auto points = curve(StepClock(graph, scenario.history), scenario.history, 400);
+  const auto points = curve_points(StepClock(graph, scenario.history), scenario.history, 400);
   ASSERT_EQ(points.size(), graph.events.size());
   for (size_t e = 0; e < points.size(); ++e) EXPECT_EQ(points[e].event, e);
 }
 
-TEST(Curve, AverageLiesBetweenLeastAndPeak) {
+TEST(CurvePoints, AverageLiesBetweenLeastAndPeak) {
   const plan::Graph graph = plan::synthetic_transformer(3);
   const Scenario scenario = under_policy(graph, keep_all());
   const double average = average_bytes(StepClock(graph, scenario.history), scenario.history);
