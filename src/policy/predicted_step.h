@@ -19,7 +19,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   using OpId = plan::OpId;
   PredictedStep(const plan::Graph& graph, const PolicyRules& rules);
 
-  plan::Outcome run(plan::History* history = nullptr);
+  plan::Outcome run(plan::History* history = nullptr);  // told event by event, if one is given
 
  private:
   // What happens.

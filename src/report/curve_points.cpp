@@ -4,15 +4,15 @@
 
 namespace retrace::report {
 
-std::vector<CurvePoint> curve_points(const StepClock& clock, const plan::History& history, size_t buckets) {
+std::vector<CurvePoint> curve_points(const StepTimes& times, const plan::History& history, size_t buckets) {
   const size_t events = history.owners.size();
   const auto total = [&](size_t e) { return history.owners[e].total(); };
   const auto bucket = [&](size_t e) {
-    const double share = clock.end() > 0 ? clock.begin(e) / clock.end() : 0;
+    const double share = times.end() > 0 ? times.begin(e) / times.end() : 0;
     return std::min(buckets - 1, static_cast<size_t>(share * static_cast<double>(buckets)));
   };
   std::vector<CurvePoint> points;
-  const auto add = [&](size_t e) { points.push_back({clock.begin(e), e, history.owners[e]}); };
+  const auto add = [&](size_t e) { points.push_back({times.begin(e), e, history.owners[e]}); };
   if (events <= 3 * buckets) {
     for (size_t e = 0; e < events; ++e) add(e);
     return points;
@@ -30,13 +30,6 @@ std::vector<CurvePoint> curve_points(const StepClock& clock, const plan::History
     }
   }
   return points;
-}
-
-double average_bytes(const StepClock& clock, const plan::History& history) {
-  double sum = 0;
-  for (size_t e = 0; e < history.owners.size(); ++e)
-    sum += static_cast<double>(history.owners[e].total()) * (clock.begin(e + 1) - clock.begin(e));
-  return clock.end() > 0 ? sum / clock.end() : 0;
 }
 
 }  // namespace retrace::report

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "report/clock.h"
+#include "plan/simulate/history.h"
+#include "report/step_times.h"
 
 namespace retrace::report {
 
@@ -16,9 +17,6 @@ struct CurvePoint {
 
 // All events if there are few. Else, of each of `buckets` equal stretches of time, its lowest and its highest event and the
 // last one: the peak is always among them, and no rise or fall is lost.
-std::vector<CurvePoint> curve_points(const StepClock& clock, const plan::History& history, size_t buckets);
-
-// Of the whole step, by time.
-double average_bytes(const StepClock& clock, const plan::History& history);
+std::vector<CurvePoint> curve_points(const StepTimes& times, const plan::History& history, size_t buckets);
 
 }  // namespace retrace::report

@@ -63,10 +63,9 @@ class PageData {
   json all() {
     options_.progress("policies");
     json scenarios = json::array();
-    for (const Scenario& scenario : under_named_policies(graph_)) {
-      if (scenarios.empty()) add_rows(scenario);
+    add_rows();
+    for (const Scenario& scenario : under_named_policies(graph_))
       scenarios.push_back(scenario_json(scenario, kPolicyBuckets));
-    }
     if (options_.plan) {
       scenarios.push_back(scenario_json(
           under_plan(graph_of(*options_.plan, graph_), *options_.plan, options_.plan_name, ScenarioKind::file),
@@ -114,11 +113,10 @@ class PageData {
     return ops;
   }
 
-  void add_rows(const Scenario& plain) {
+  void add_rows() {
     std::vector<size_t> names, layers, shapes;
     std::vector<int64_t> bytes, saved, waits, seconds;
-    const StepClock clock(graph_, plain.history);
-    const std::vector<Row> all = report::rows(graph_, clock);
+    const std::vector<Row> all = report::rows(graph_, StepTimes(graph_));
     for (size_t o = 0; o < all.size(); ++o) {
       names.push_back(texts_(graph_.ops[o].name));
       layers.push_back(texts_(graph_.ops[o].module));
@@ -126,24 +124,24 @@ class PageData {
       bytes.push_back(all[o].bytes);
       saved.push_back(all[o].saved_bytes);
       waits.push_back(all[o].wait_seconds < 0 ? -1 : nanoseconds(all[o].wait_seconds));
-      seconds.push_back(nanoseconds(all[o].seconds));
+      seconds.push_back(all[o].rebuild_seconds < 0 ? -1 : nanoseconds(all[o].rebuild_seconds));
     }
     rows_ = {{"name", names},  {"layer", layers}, {"shape", shapes},   {"bytes", bytes},
              {"saved", saved}, {"waits", waits},  {"rebuild", seconds}};
   }
 
   json scenario_json(const Scenario& scenario, size_t buckets) {
-    const StepClock clock(graph_, scenario.history);
+    const StepTimes times(graph_, scenario.history.replay_seconds);
     constexpr const char* kKinds[] = {"policy", "budget", "plan"};
     json result = {{"name", scenario.name},
                    {"kind", kKinds[static_cast<int>(scenario.kind)]},
                    {"peak", scenario.outcome.peak_bytes},
                    {"owners", owners_json(scenario.outcome.at_peak)},
-                   {"average", std::llround(average_bytes(clock, scenario.history))},
+                   {"average", std::llround(times.average(scenario.outcome.event_peaks))},
                    {"extra", nanoseconds(scenario.outcome.replay_seconds)},
                    {"rerun", scenario.outcome.ops_replayed},
                    {"layers", layers_json(scenario)},
-                   {"curve", curve_json(scenario, clock, buckets)}};
+                   {"curve", curve_json(scenario, times, buckets)}};
     add_fates(scenario, result);
     if (scenario.plan) {
       result["budget"] = scenario.plan->budget_bytes;
@@ -182,15 +180,15 @@ class PageData {
   json layers_json(const Scenario& scenario) {
     std::map<size_t, std::array<int64_t, 3>> by_layer;
     for (const plan::History::Live& live : scenario.history.live)
-      by_layer[texts_(layer_of(graph_, maker_, live.value))][static_cast<size_t>(live.owner)] += live.bytes;
+      by_layer[texts_(module_of(graph_, maker_, live.value))][static_cast<size_t>(live.owner)] += live.bytes;
     json result = json::array();
     for (const auto& [layer, bytes] : by_layer) result.push_back({layer, bytes[0], bytes[1], bytes[2]});
     return result;
   }
 
   // Columns; every number is the difference from the one before, which is mostly short.
-  json curve_json(const Scenario& scenario, const StepClock& clock, size_t buckets) const {
-    const std::vector<CurvePoint> points = curve_points(clock, scenario.history, buckets);
+  json curve_json(const Scenario& scenario, const StepTimes& times, size_t buckets) const {
+    const std::vector<CurvePoint> points = curve_points(times, scenario.history, buckets);
     const auto column = [&](auto&& number) {
       std::vector<int64_t> differences;
       int64_t before = 0;
@@ -203,7 +201,7 @@ class PageData {
     };
     const auto peak = std::find_if(points.begin(), points.end(),
                                    [&](const CurvePoint& p) { return p.event == scenario.outcome.peak_event; });
-    const size_t first_backward = clock.first_backward();
+    const size_t first_backward = first_unpack(graph_);
     return {{"time", column([](const CurvePoint& p) { return nanoseconds(p.seconds); })},
             {"weights", column([](const CurvePoint& p) { return p.owners.weights; })},
             {"gradients", column([](const CurvePoint& p) { return p.owners.gradients; })},
@@ -212,8 +210,8 @@ class PageData {
             {"other", column([](const CurvePoint& p) { return p.owners.other; })},
             {"op", column([&](const CurvePoint& p) { return event_ops_[p.event]; })},
             {"event", column([&](const CurvePoint& p) { return static_cast<int64_t>(graph_.events[p.event].kind); })},
-            {"end", nanoseconds(clock.end())},
-            {"backward", first_backward < graph_.events.size() ? nanoseconds(clock.begin(first_backward)) : -1},
+            {"end", nanoseconds(times.end())},
+            {"backward", first_backward < graph_.events.size() ? nanoseconds(times.begin(first_backward)) : -1},
             {"peak", peak - points.begin()}};
   }
 

@@ -1,11 +1,14 @@
 #include "report/perfetto.h"
 
+#include <algorithm>
 #include <cmath>
+#include <span>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
-#include "report/clock.h"
 #include "report/rows.h"
+#include "report/step_times.h"
 
 namespace retrace::report {
 namespace {
@@ -21,26 +24,30 @@ double microseconds(double seconds) { return std::round(seconds * 1e9) / 1e3; }
 
 class Trace {
  public:
-  explicit Trace(const plan::Graph& graph) : graph_(graph), maker_(makers(graph)) {}
+  explicit Trace(const plan::Graph& graph)
+      : graph_(graph), maker_(makers(graph)), rows_(rows(graph, StepTimes(graph))) {}
 
   void add(const Scenario& scenario) {
     ++process_;
-    const StepClock clock(graph_, scenario.history);
-    if (rows_.empty()) rows_ = rows(graph_, clock);
+    const std::vector<double>& rebuilding = scenario.history.replay_seconds;
+    const StepTimes times(graph_, rebuilding);
     name(scenario.name);
-    const double scale = clock.stretch();
     for (size_t e = 0; e < graph_.events.size(); ++e) {
-      if (graph_.events[e].kind == EventKind::op) add_op(graph_.events[e].id, kForward, clock.ready(e), scale);
-      if (graph_.events[e].kind == EventKind::unpack && graph_.backward_ops.empty()) add_unknown_backward(clock, e);
-      add_bytes(clock.begin(e), scenario.history.owners[e]);
+      const Span own{times.begin(e) + rebuilding[e],
+                     times.duration(e) - rebuilding[e]};  // what is rebuilt, is so first
+      add_bytes(times.begin(e), scenario.history.owners[e]);
+      add_event(graph_.events[e], own, backward_after(e));
     }
-    add_backward(clock);
-    add_rebuilt(clock, scenario.history);
+    add_rebuilt(times, scenario.history);
   }
 
   std::string text() { return R"({"displayTimeUnit":"ms","traceEvents":[)" + events_ + "]}\n"; }
 
  private:
+  struct Span {
+    double begin, seconds;
+  };
+
   void put(const ordered_json& event) {
     if (!events_.empty()) events_ += ",\n";
     events_ += event.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
@@ -66,40 +73,45 @@ class Trace {
          {"args", args}});
   }
 
-  void add_op(plan::OpId id, Track track, double begin, double scale) {
-    const plan::Op& op = graph_.ops[at(id)];
-    const Row& row = rows_[at(id)];
-    slice(op.name, track, begin, op.seconds * scale,
-          {{"layer", op.module}, {"shape", row.shape}, {"bytes", row.bytes}, {"saved_bytes", row.saved_bytes}});
+  // Operators that backward ran after an event. They are in order, and so are the events that are asked about.
+  std::span<const plan::BackwardOp> backward_after(size_t event) {
+    if (event == 0) next_backward_ = 0;
+    const size_t begin = next_backward_;
+    while (next_backward_ < graph_.backward_ops.size() &&
+           std::max(graph_.backward_ops[next_backward_].after_event, 0) <= static_cast<int32_t>(event))
+      ++next_backward_;
+    return std::span(graph_.backward_ops).subspan(begin, next_backward_ - begin);
   }
 
-  // A tape that does not know backward's operators knows what backward asked for.
-  void add_unknown_backward(const StepClock& clock, size_t e) {
-    const plan::OpId op = maker_[at(graph_.handles[at(graph_.events[e].id)])];
-    const std::string name = op == plan::kNone ? "backward" : "backward, from " + graph_.ops[at(op)].name;
-    slice(name, kBackward, clock.ready(e), clock.begin(e + 1) - clock.ready(e), ordered_json::object());
-  }
-
-  void add_backward(const StepClock& clock) {
-    int32_t after = plan::kNone - 1;
-    double now = 0;
-    for (const plan::BackwardOp& op : graph_.backward_ops) {
-      if (op.after_event != std::exchange(after, op.after_event)) {
-        const auto e = static_cast<size_t>(std::max(op.after_event, 0));
-        const plan::Event& event = graph_.events[e];
-        now = clock.ready(e);
-        if (event.kind == EventKind::op) now += graph_.ops[at(event.id)].seconds * clock.stretch();
-      }
-      slice(op.name, kBackward, now, op.seconds * clock.stretch(), ordered_json::object());
-      now += op.seconds * clock.stretch();
+  // An event's operator, then backward's, each as long as its share of the event's time.
+  void add_event(const plan::Event& event, Span own, std::span<const plan::BackwardOp> backward) {
+    const bool runs = event.kind == EventKind::op;
+    double seconds = runs ? graph_.ops[at(event.id)].seconds : 0;
+    for (const plan::BackwardOp& op : backward) seconds += op.seconds;
+    const double stretch = seconds > 0 ? own.seconds / seconds : 0;
+    if (runs) {
+      const plan::Op& op = graph_.ops[at(event.id)];
+      const Row& row = rows_[at(event.id)];
+      slice(op.name, kForward, own.begin, op.seconds * stretch,
+            {{"layer", op.module}, {"shape", row.shape}, {"bytes", row.bytes}, {"saved_bytes", row.saved_bytes}});
+      own.begin += op.seconds * stretch;
     }
+    for (const plan::BackwardOp& op : backward) {
+      slice(op.name, kBackward, own.begin, op.seconds * stretch, ordered_json::object());
+      own.begin += op.seconds * stretch;
+    }
+    // A tape that does not know backward's operators knows what backward asked for.
+    if (event.kind != EventKind::unpack || !graph_.backward_ops.empty()) return;
+    const plan::OpId op = maker_[at(graph_.handles[at(event.id)])];
+    slice(op == plan::kNone ? "backward" : "backward, from " + graph_.ops[at(op)].name, kBackward, own.begin,
+          own.seconds, ordered_json::object());
   }
 
-  void add_rebuilt(const StepClock& clock, const plan::History& history) {
+  void add_rebuilt(const StepTimes& times, const plan::History& history) {
     size_t event = SIZE_MAX;
     double now = 0;
     for (const plan::History::Rebuild& rebuild : history.rebuilds) {
-      if (rebuild.event != std::exchange(event, rebuild.event)) now = clock.begin(rebuild.event);
+      if (rebuild.event != std::exchange(event, rebuild.event)) now = times.begin(rebuild.event);
       const plan::Op& op = graph_.ops[at(rebuild.op)];
       slice(op.name, kRebuilt, now, rebuild.seconds, {{"layer", op.module}, {"shape", rows_[at(rebuild.op)].shape}});
       now += rebuild.seconds;
@@ -121,7 +133,8 @@ class Trace {
 
   const plan::Graph& graph_;
   const std::vector<plan::OpId> maker_;
-  std::vector<Row> rows_;
+  const std::vector<Row> rows_;
+  size_t next_backward_ = 0;
   std::string events_;
   int process_ = 0;
 };

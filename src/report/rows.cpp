@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
 #include <string_view>
 #include <utility>
+
+#include "report/saved.h"
 
 namespace retrace::report {
 namespace {
@@ -63,28 +66,32 @@ std::vector<plan::OpId> makers(const plan::Graph& graph) {
   return maker;
 }
 
-const std::string& layer_of(const plan::Graph& graph, const std::vector<plan::OpId>& makers, plan::ValueId value) {
+const std::string& module_of(const plan::Graph& graph, const std::vector<plan::OpId>& makers, plan::ValueId value) {
   return makers[at(value)] != kNone ? graph.ops[at(makers[at(value)])].module : graph.values[at(value)].name;
 }
 
-std::vector<Row> rows(const plan::Graph& graph, const StepClock& clock) {
+std::vector<Row> rows(const plan::Graph& graph, const StepTimes& times) {
   const std::vector<plan::OpId> maker = makers(graph);
   std::vector<Row> rows(graph.ops.size());
   for (size_t o = 0; o < graph.ops.size(); ++o) {
     rows[o].shape = shape_of(graph.ops[o]);
-    rows[o].seconds = plan::least_seconds(graph.ops[o]);
     for (const plan::ValueId v : graph.ops[o].fresh) rows[o].bytes += graph.values[at(v)].bytes;
   }
+  std::map<plan::OpId, std::vector<plan::ValueId>> to_rebuild;
   for (const plan::ValueId v : last_saved(graph)) {
-    if (maker[at(v)] != kNone) rows[at(maker[at(v)])].saved_bytes += graph.values[at(v)].bytes;
+    if (maker[at(v)] == kNone) continue;
+    rows[at(maker[at(v)])].saved_bytes += graph.values[at(v)].bytes;
+    if (graph.values[at(v)].producer != kNone) to_rebuild[maker[at(v)]].push_back(v);
   }
+  const SavedTape saved(graph, times);
+  for (const auto& [op, values] : to_rebuild) rows[at(op)].rebuild_seconds = saved.rebuild(values).seconds;
   std::vector<double> ran(graph.ops.size());
   for (size_t e = 0; e < graph.events.size(); ++e) {
     const plan::Event& event = graph.events[e];
-    if (event.kind == plan::EventKind::op) ran[at(event.id)] = clock.begin(e + 1);
+    if (event.kind == plan::EventKind::op) ran[at(event.id)] = times.begin(e + 1);
     if (event.kind != plan::EventKind::unpack) continue;
     const plan::OpId op = maker[at(graph.handles[at(event.id)])];
-    if (op != kNone && rows[at(op)].wait_seconds < 0) rows[at(op)].wait_seconds = clock.begin(e) - ran[at(op)];
+    if (op != kNone && rows[at(op)].wait_seconds < 0) rows[at(op)].wait_seconds = times.begin(e) - ran[at(op)];
   }
   return rows;
 }

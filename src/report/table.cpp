@@ -13,17 +13,16 @@ namespace {
 
 constexpr size_t kGap = 2;
 
-// Code points, not bytes: every byte of a UTF-8 sequence after its first has the form 10xxxxxx.
-size_t width(const std::string& cell) {
-  return static_cast<size_t>(std::count_if(cell.begin(), cell.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
+// Every byte of a UTF-8 sequence after its first has the form 10xxxxxx.
+bool begins_code_point(char c) { return (c & 0xC0) != 0x80; }
 
-void append_line(std::string& text, const std::vector<std::string>& cells, const std::vector<size_t>& widths) {
+void append_line(std::string& text, const std::vector<std::string>& cells, const std::vector<size_t>& widths,
+                 size_t left_columns) {
   std::string line;
   for (size_t i = 0; i < widths.size(); ++i) {
-    const std::string padding(widths[i] - width(cells[i]), ' ');
+    const std::string padding(widths[i] - display_width(cells[i]), ' ');
     if (i > 0) line.append(kGap, ' ');
-    line += i == 0 ? cells[i] + padding : padding + cells[i];
+    line += i < left_columns ? cells[i] + padding : padding + cells[i];
   }
   line.erase(line.find_last_not_of(' ') + 1);
   text += line + "\n";
@@ -56,7 +55,21 @@ std::string human_seconds(double seconds) {
   return fixed(seconds * 1e6, 1) + " us";
 }
 
-Table::Table(std::vector<std::string> header) { rows_.push_back(std::move(header)); }
+size_t display_width(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), begins_code_point));
+}
+
+std::string shortened(const std::string& text, size_t columns) {
+  if (display_width(text) <= columns || columns < 1) return text;
+  size_t end = 0, seen = 0;
+  while (end < text.size() && (seen < columns - 1 || !begins_code_point(text[end])))
+    seen += begins_code_point(text[end++]);
+  return text.substr(0, end) + "…";
+}
+
+Table::Table(std::vector<std::string> header, size_t left_columns) : left_columns_(left_columns) {
+  rows_.push_back(std::move(header));
+}
 
 void Table::add_row(std::vector<std::string> cells) {
   if (cells.size() > rows_.front().size()) throw std::invalid_argument("[Table::add_row] more cells than columns.");
@@ -67,14 +80,14 @@ void Table::add_row(std::vector<std::string> cells) {
 std::string Table::str() const {
   std::vector<size_t> widths(rows_.front().size(), 0);
   for (const auto& row : rows_) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
   }
   std::string text;
-  append_line(text, rows_.front(), widths);
+  append_line(text, rows_.front(), widths, left_columns_);
   size_t total = widths.empty() ? 0 : kGap * (widths.size() - 1);
   for (const size_t w : widths) total += w;
   text.append(total, '-').append("\n");
-  for (size_t i = 1; i < rows_.size(); ++i) append_line(text, rows_[i], widths);
+  for (size_t i = 1; i < rows_.size(); ++i) append_line(text, rows_[i], widths, left_columns_);
   return text;
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace retrace::report {
@@ -20,11 +21,17 @@ std::string human_seconds(double seconds);
 // value with a fixed number of decimals: fixed(1.4166, 2) is "1.42".
 std::string fixed(double value, int decimals);
 
-// Columns as wide as their widest cell, two blanks between them. The first column is aligned left, the others right.
+// How many columns UTF-8 text takes, a code point counting as one.
+size_t display_width(std::string_view text);
+
+// "aten::native_l...": at most so many columns; what is cut ends in an ellipsis.
+std::string shortened(const std::string& text, size_t columns);
+
+// Columns as wide as their widest cell, two blanks between them. The first `left_columns` are aligned left, the others right.
 // Cells are UTF-8; a code point counts as one column.
 class Table {
  public:
-  explicit Table(std::vector<std::string> header);
+  explicit Table(std::vector<std::string> header, size_t left_columns = 1);
 
   // Missing cells are blank. Throws std::invalid_argument if there are more cells than columns.
   void add_row(std::vector<std::string> cells);
@@ -34,6 +41,7 @@ class Table {
 
  private:
   std::vector<std::vector<std::string>> rows_;  // the first is the header
+  size_t left_columns_;
 };
 
 }  // namespace retrace::report

@@ -94,11 +94,13 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
 }
 
 void Handle::keep_tensor(const at::Tensor& tensor, Tape& tape, ValueId id) {
-  tensor_ = without_history(tensor);
+  const Value& v = tape.value(id);
+  // The program's own object, or a view of it, would hide from a timeline whether the program still has the storage.
+  const bool apart = tape.timeline && !v.external;
+  tensor_ = apart ? tensor.tensor_data() : without_history(tensor);
   tape.handles.add_keeper(*this);
   tape.add_holder(id, tensor.storage());
   holds_ = id;
-  const Value& v = tape.value(id);
   if (!tape.timeline || v.external) return;
   timeline_id_ = tape.timeline->saved(tape, id);
   if (!tape.budgeted_step) return;

@@ -14,8 +14,8 @@ namespace {
 TEST(CurvePoints, OfALongStepHasFewPointsAndItsPeak) {
   const plan::Graph graph = plan::synthetic_transformer(40);
   const Scenario scenario = under_policy(graph, every(2));
-  const StepClock clock(graph, scenario.history);
-  const auto points = curve_points(clock, scenario.history, 50);
+  const StepTimes times(graph, scenario.history.replay_seconds);
+  const auto points = curve_points(times, scenario.history, 50);
   EXPECT_LE(points.size(), 150U);
   const auto highest = std::max_element(
       points.begin(), points.end(), [](const auto& a, const auto& b) { return a.owners.total() < b.owners.total(); });
@@ -27,31 +27,23 @@ TEST(CurvePoints, OfALongStepHasFewPointsAndItsPeak) {
 TEST(CurvePoints, HasTheLowestEventOfEveryStretchToo) {
   const plan::Graph graph = plan::synthetic_transformer(40);
   const Scenario scenario = under_policy(graph, every(1));
-  const StepClock clock(graph, scenario.history);
+  const StepTimes times(graph, scenario.history.replay_seconds);
   const auto least = [](const auto& all) {
     int64_t bytes = INT64_MAX;
     for (const auto& owners : all) bytes = std::min(bytes, owners.total());
     return bytes;
   };
   std::vector<plan::Owners> drawn;
-  for (const CurvePoint& point : curve_points(clock, scenario.history, 50)) drawn.push_back(point.owners);
+  for (const CurvePoint& point : curve_points(times, scenario.history, 50)) drawn.push_back(point.owners);
   EXPECT_EQ(least(drawn), least(scenario.history.owners));
 }
 
 TEST(CurvePoints, OfAShortStepHasEveryEventInOrder) {
   const plan::Graph graph = plan::synthetic_random(7, 12);
   const Scenario scenario = under_policy(graph, keep_all());
-  const auto points = curve_points(StepClock(graph, scenario.history), scenario.history, 400);
+  const auto points = curve_points(StepTimes(graph, scenario.history.replay_seconds), scenario.history, 400);
   ASSERT_EQ(points.size(), graph.events.size());
   for (size_t e = 0; e < points.size(); ++e) EXPECT_EQ(points[e].event, e);
-}
-
-TEST(CurvePoints, AverageLiesBetweenLeastAndPeak) {
-  const plan::Graph graph = plan::synthetic_transformer(3);
-  const Scenario scenario = under_policy(graph, keep_all());
-  const double average = average_bytes(StepClock(graph, scenario.history), scenario.history);
-  EXPECT_LT(average, static_cast<double>(scenario.outcome.peak_bytes));
-  EXPECT_GT(average, static_cast<double>(graph.start_bytes));
 }
 
 }  // namespace

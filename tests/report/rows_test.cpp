@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "report/scenario.h"
 #include "synthetic/step.h"
 
 namespace retrace::report {
@@ -22,9 +21,7 @@ plan::Graph small_step() {
   return step.finish();
 }
 
-std::vector<Row> rows_of(const plan::Graph& graph) {
-  return rows(graph, StepClock(graph, under_policy(graph, keep_all()).history));
-}
+std::vector<Row> rows_of(const plan::Graph& graph) { return rows(graph, StepTimes(graph)); }
 
 TEST(Rows, CountWhatIsMadeAndWhatIsSaved) {
   const auto all = rows_of(small_step());
@@ -35,15 +32,16 @@ TEST(Rows, CountWhatIsMadeAndWhatIsSaved) {
   EXPECT_EQ(all[0].saved_bytes, 0);
   EXPECT_EQ(all[1].saved_bytes, 100) << "what g left is what backward wants";
   EXPECT_EQ(all[2].saved_bytes, 0);
-  EXPECT_EQ(all[2].seconds, 0.25);
+  EXPECT_LT(all[0].rebuild_seconds, 0);
+  EXPECT_DOUBLE_EQ(all[1].rebuild_seconds, 0.75) << "f and g must run: what f made was overwritten";
 }
 
 TEST(Rows, WaitFromWhenItRanUntilBackwardAsks) {
   const plan::Graph graph = small_step();
   const auto all = rows_of(graph);
   EXPECT_LT(all[0].wait_seconds, 0) << "nobody asks for it";
-  const double forward = 1 * StepClock(graph, under_policy(graph, keep_all()).history).stretch();
-  EXPECT_NEAR(all[1].wait_seconds, forward - 0.75 * forward, 1e-9) << "while h runs";
+  const StepTimes times(graph);
+  EXPECT_NEAR(all[1].wait_seconds, times.begin(first_unpack(graph)) / 4, 1e-9) << "while h runs, of four quarters";
 }
 
 TEST(Rows, ShowTheShapeOfTheFirstResult) {

@@ -22,7 +22,10 @@ void add_bench_examples(CLI::App& bench, const bool& json, int& exit_code);
 void add_bench_planner(CLI::App& bench, int& exit_code);
 void add_bench_region(CLI::App& bench, const bool& json, int& exit_code);
 void add_demo(CLI::App& program, int& exit_code);
+void add_explain(CLI::App& program, int& exit_code);
 void add_report(CLI::App& program, int& exit_code);
 void add_trace(CLI::App& program, int& exit_code);
+
+int explain_mlp4(bool json);  // the hand trace; prints it
 
 }  // namespace retrace::cli

@@ -88,6 +88,7 @@ int main(int argc, char** argv) {
   retrace::cli::add_bench(program, exit_code);
   retrace::cli::add_bench_planner(*program.get_subcommand("bench"), exit_code);
   retrace::cli::add_demo(program, exit_code);
+  retrace::cli::add_explain(program, exit_code);
   retrace::cli::add_report(program, exit_code);
   retrace::cli::add_trace(program, exit_code);
   return parse_and_run(program, argc, argv, exit_code);

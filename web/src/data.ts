@@ -63,7 +63,7 @@ export interface Row {
   bytes: number;
   saved: number;
   waits: number; // -1: backward never asks for it
-  rebuild: number;
+  rebuild: number; // -1: nothing of it was saved, or it cannot be rebuilt
 }
 
 export interface Report {

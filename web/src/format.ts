@@ -39,9 +39,8 @@ export function budgetText(amount: number): string {
   return amount >= 64 * mebi ? `${Math.ceil(amount / mebi)}MiB` : `${Math.ceil(amount / 1024)}KiB`;
 }
 
-// The part of a layer's path that people would call its block: up to the first part that is, or ends in, a number.
+// What people would call a layer's block: the first part of its path, with the numbers that follow it ("blocks.3" of
+// "blocks.3.mlp.fc1"), as `retrace explain` has it.
 export function block(layer: string): string {
-  const parts = layer.split(".");
-  const numbered = parts.findIndex((part) => /\d$/.test(part));
-  return parts.slice(0, (numbered < 0 ? 0 : numbered) + 1).join(".");
+  return layer.match(/^[^.]*(\.\d+(?=\.|$))*/)?.[0] ?? layer;
 }

@@ -15,7 +15,7 @@ const by = (number: (row: Row) => number) => (a: Row, b: Row) => number(b) - num
 const words = (text: (row: Row) => string) => (a: Row, b: Row) => text(a).localeCompare(text(b), "en", { numeric: true });
 
 // Saved bytes per second of rebuilding: what a forgetful plan looks for.
-const worth = (row: Row) => (row.saved > 0 ? row.saved / Math.max(row.rebuild, 1) : 0);
+const worth = (row: Row) => (row.saved > 0 && row.rebuild >= 0 ? row.saved / Math.max(row.rebuild, 1) : 0);
 
 const spare = 8; // rows drawn beyond what can be seen
 
@@ -42,7 +42,7 @@ export class TapeTable {
       { key: "bytes", title: "bytes", hint: "Of the storages it made; a view makes none", text: (r) => (r.bytes > 0 ? bytes(r.bytes) : ""), order: by((r) => r.bytes) },
       { key: "saved", title: "saved", hint: "Of its results, what autograd saved for backward", text: (r) => (r.saved > 0 ? bytes(r.saved) : ""), order: by((r) => r.saved) },
       { key: "waits", title: "waits", hint: "From when it ran until backward asks for it, in the plain step", text: (r) => (r.waits >= 0 ? seconds(r.waits) : ""), order: by((r) => r.waits) },
-      { key: "rebuild", title: "to rebuild", hint: "To run it once more, with its inputs at hand", text: (r) => seconds(r.rebuild), order: by((r) => r.rebuild) },
+      { key: "rebuild", title: "to rebuild", hint: "To have what was saved again, whatever else was saved being there", text: (r) => (r.rebuild >= 0 ? seconds(r.rebuild) : ""), order: by((r) => r.rebuild) },
       { key: "worth", title: "worth", hint: "Saved bytes per second of rebuilding: large is worth forgetting", text: (r) => (worth(r) > 0 ? `${bytes(worth(r) * 1e9)}/s` : ""), order: by(worth) },
       { key: "fate", title: "becomes", hint: "What becomes of what was saved, as the step is run above", text: (r) => this.fateOf(r), order: (a, b) => this.scenario.fates[b.index] - this.scenario.fates[a.index] },
     ];
