@@ -1,9 +1,10 @@
-// make_pages FOLDER: reports of synthetic steps, for the tests of the page.
+// make_pages FOLDER [small]: reports of synthetic steps, for the tests of the page, and the tape of one.
 #include <iostream>
 #include <string>
 
 #include "page_template.h"
 #include "plan/file/disk.h"
+#include "plan/file/file.h"
 #include "report/page.h"
 #include "synthetic/graphs.h"
 
@@ -31,18 +32,20 @@ void write(const plan::Graph& graph, const std::string& title, int rungs, const 
 
 }  // namespace
 
-int main(int, char** argv) try {
+int main(int argc, char** argv) try {
   const std::string folder = std::string(argv[1]) + "/";
   plan::Graph small = plan::synthetic_transformer(6);
   name(small);
+  plan::save(small, folder + "small.tape");
   write(small, "small.tape", 8, folder + "small.html");
   plan::Graph hostile = plan::synthetic_transformer(2);
   for (plan::Op& op : hostile.ops) op.name = op.module = kHostile;
   write(hostile, kHostile, 4, folder + "hostile.html");
+  write(plan::Graph(), "empty.tape", 4, folder + "empty.html");
+  if (argc > 2) return 0;
   plan::Graph large = plan::synthetic_transformer(670);
   name(large);
   write(large, "large.tape", 6, folder + "large.html");
-  write(plan::Graph(), "empty.tape", 4, folder + "empty.html");
   return 0;
 } catch (const std::exception& error) {
   std::cerr << error.what() << "\n";

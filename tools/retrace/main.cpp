@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kExamples = R"(
 Examples:
-  retrace demo                               train a small GPT plain and checkpointed, side by side
+  retrace demo                               train a small GPT plain, checkpointed, and within half the memory
   retrace bench gpt                          what each policy saves and costs on the 8-block GPT
   retrace bench unet --policy every:2 selective --steps 9
   retrace bench resnet50 --policy selective:aten::convolution,aten::mm --json

@@ -57,7 +57,7 @@ void check_options(const Options& options) {
     check_writable("report", options.output);
     page_template();
   }
-  if (!options.perfetto.empty()) check_writable("report", options.perfetto);
+  if (!options.perfetto.empty()) check_writable("report", options.perfetto, "--perfetto");
 }
 
 std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }
