@@ -1,8 +1,8 @@
 // Memory against time: the planner's ladder of budgets, the bound below it, the policies, and where the slider stands.
 import uPlot from "uplot";
 import { Report, Scenario } from "./data";
-import { get } from "./dom";
-import { bytes, percent } from "./format";
+import { get, make } from "./dom";
+import { bytes, count, percent } from "./format";
 import { roundSplits } from "./memory_chart";
 import { colour } from "./theme";
 
@@ -10,6 +10,7 @@ const slowest = 1.5; // of the step's seconds: what is slower than that would hi
 
 export class FrontierChart {
   private readonly parent = get("frontier");
+  private readonly tip = make("div", { class: "tip" });
   private plot?: uPlot;
   private rung = 0;
   private chosen?: Scenario;
@@ -57,7 +58,6 @@ export class FrontierChart {
           {},
           { stroke: colour("muted"), width: 1, dash: [3, 4], spanGaps: true, points: { show: false } },
           { stroke: colour("accent"), width: 2, spanGaps: true, points: { show: true, size: 6, fill: colour("accent") } },
-          { stroke: colour("other-mark"), width: 0, paths: () => null, points: { show: true, size: 9, width: 2, fill: colour("panel") } },
         ],
         hooks: { draw: [(u) => this.drawMarks(u)] },
       },
@@ -65,12 +65,17 @@ export class FrontierChart {
         peaks,
         column(rungs, (s) => s.budget!, (s) => Math.min(slowest, Math.max(0, s.bound ?? 0) / this.report.seconds)),
         column(rungs, (s) => s.peak, (s) => this.share(s)),
-        column(choices, (s) => s.peak, (s) => this.share(s)),
       ] as uPlot.AlignedData,
       this.parent,
     );
-    this.plot.over.addEventListener("click", (event) => this.onClick(event));
-    this.plot.over.style.cursor = "pointer";
+    this.plot.over.addEventListener("click", (event) => {
+      const nearest = this.nearest(event);
+      if (nearest) this.choose(nearest);
+    });
+    this.plot.over.addEventListener("mousemove", (event) => this.tell(this.nearest(event)));
+    this.plot.over.addEventListener("mouseleave", () => this.tell());
+    this.plot.over.append(this.tip);
+    this.tell();
     this.parent.setAttribute("aria-label", this.summary());
   }
 
@@ -88,15 +93,32 @@ export class FrontierChart {
     return { width, height: Math.max(260, Math.min(360, Math.round(width * 0.55))) };
   }
 
-  // The nearest point, whatever it is.
-  private onClick(event: MouseEvent) {
+  // The nearest point, a policy's or a plan's, if there is one near.
+  private nearest(event: MouseEvent): Scenario | undefined {
     const u = this.plot!;
     const box = u.over.getBoundingClientRect();
     const away = (s: Scenario) =>
       Math.hypot(u.valToPos(s.peak, "x") - (event.clientX - box.left), u.valToPos(this.share(s), "y") - (event.clientY - box.top));
     const all = [...this.report.choices, ...this.report.rungs];
     const nearest = all.reduce((a, b) => (away(b) < away(a) ? b : a));
-    if (away(nearest) < 60) this.choose(nearest);
+    return away(nearest) < 40 ? nearest : undefined;
+  }
+
+  private tell(s?: Scenario) {
+    const u = this.plot!;
+    u.over.style.cursor = s ? "pointer" : "";
+    this.tip.style.display = s ? "grid" : "none";
+    if (!s) return;
+    this.tip.replaceChildren(
+      make("strong", {}, s.name),
+      make("span", {}, `peak ${bytes(s.peak)}`),
+      make("span", {}, s.extra > 0 ? `${percent(s.extra / this.report.seconds)} longer` : "no longer"),
+      make("span", {}, `${count(s.rerun, "operator")} run again`),
+    );
+    const left = u.valToPos(s.peak, "x");
+    const beside = left + 14 + this.tip.offsetWidth < u.over.clientWidth ? left + 14 : left - 14 - this.tip.offsetWidth;
+    this.tip.style.left = `${Math.max(0, beside)}px`;
+    this.tip.style.top = `${Math.max(0, u.valToPos(this.share(s), "y") - this.tip.offsetHeight - 12)}px`;
   }
 
   private drawMarks(u: uPlot) {
@@ -111,10 +133,24 @@ export class FrontierChart {
       ctx.arc(u.valToPos(s.peak, "x", true), u.valToPos(this.share(s), "y", true), radius * ratio, 0, 2 * Math.PI);
       ctx.stroke();
     };
+    this.drawPolicies(u, ctx, ratio);
     this.drawNames(u, ctx, ratio);
     if (this.report.rungs.length > 0) ring(this.report.rungs[this.rung], colour("accent"), 8);
     if (this.chosen && this.chosen.kind !== "budget") ring(this.chosen, colour("text"), 8);
     ctx.restore();
+  }
+
+  // Not a series of the plot: several policies may have the same peak.
+  private drawPolicies(u: uPlot, ctx: CanvasRenderingContext2D, ratio: number) {
+    ctx.strokeStyle = colour("other-mark");
+    ctx.fillStyle = colour("panel");
+    ctx.lineWidth = 2 * ratio;
+    for (const s of this.report.choices) {
+      ctx.beginPath();
+      ctx.arc(u.valToPos(s.peak, "x", true), u.valToPos(this.share(s), "y", true), 4.5 * ratio, 0, 2 * Math.PI);
+      ctx.fill();
+      ctx.stroke();
+    }
   }
 
   // Names that would cover one another are left out, but for the chosen one's.

@@ -6,8 +6,6 @@ import { block, bytes, percent, seconds } from "./format";
 const longest = 10; // list
 
 const meaning: Record<string, string> = {
-  weights: "parameters",
-  gradients: "of the parameters",
   kept: "held for backward",
   rebuilt: "run again for backward",
   other: "in use, inputs, ...",
@@ -51,7 +49,7 @@ export class PeakList {
       ...owners
         .map((owner, i) => ({ owner, bytes: this.scenario.owners[i] }))
         .filter((part) => part.bytes > 0)
-        .map((part) => bar(part.owner, meaning[part.owner], [[part.owner, part.bytes]], part.bytes, peak)),
+        .map((part) => bar(part.owner, meaning[part.owner] ?? "", [[part.owner, part.bytes]], part.bytes, peak)),
     );
     this.drawLayers();
   }

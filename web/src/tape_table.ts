@@ -36,7 +36,7 @@ export class TapeTable {
     this.shown = report.rows;
     this.columns = [
       { key: "index", title: "#", hint: "In the order they ran", text: (r) => String(r.index), order: (a, b) => a.index - b.index },
-      { key: "name", title: "operator", hint: "What ran in forward", text: (r) => r.name, order: words((r) => r.name) },
+      { key: "name", title: "operator", hint: "What ran", text: (r) => r.name, order: words((r) => r.name) },
       { key: "layer", title: "layer", hint: "Whose forward ran it", text: (r) => r.layer, order: words((r) => r.layer) },
       { key: "shape", title: "shape", hint: "Of its first result", text: (r) => r.shape, order: words((r) => r.shape) },
       { key: "bytes", title: "bytes", hint: "Of the storages it made; a view makes none", text: (r) => (r.bytes > 0 ? bytes(r.bytes) : ""), order: by((r) => r.bytes) },
@@ -63,7 +63,7 @@ export class TapeTable {
   private setUp() {
     this.parent.setAttribute("role", "table");
     this.parent.tabIndex = 0;
-    this.parent.setAttribute("aria-label", "Operators of forward; scroll with the arrow keys");
+    this.parent.setAttribute("aria-label", "Operators of the tape; scroll with the arrow keys");
     const head = make("div", { class: "row head" });
     head.setAttribute("role", "row");
     head.append(...this.columns.map((column, i) => this.heading(column, i)));
