@@ -23,7 +23,7 @@ std::vector<CurvePoint> curve_points(const StepTimes& times, const plan::History
       if (total(end) < total(low)) low = end;
       if (total(end) > total(high)) high = end;
     }
-    size_t chosen[] = {low, high, end - 1};
+    size_t chosen[] = {low, high, end - 1, begin == 0 ? 0 : low};
     std::sort(std::begin(chosen), std::end(chosen));
     for (size_t i = 0; i < std::size(chosen); ++i) {
       if (i == 0 || chosen[i] != chosen[i - 1]) add(chosen[i]);

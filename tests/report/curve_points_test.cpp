@@ -16,7 +16,8 @@ TEST(CurvePoints, OfALongStepHasFewPointsAndItsPeak) {
   const Scenario scenario = under_policy(graph, every(2));
   const StepTimes times(graph, scenario.history.replay_seconds);
   const auto points = curve_points(times, scenario.history, 50);
-  EXPECT_LE(points.size(), 150U);
+  EXPECT_LE(points.size(), 151U);
+  EXPECT_EQ(points.front().event, 0U);
   const auto highest = std::max_element(
       points.begin(), points.end(), [](const auto& a, const auto& b) { return a.owners.total() < b.owners.total(); });
   EXPECT_EQ(highest->owners.total(), scenario.outcome.peak_bytes);

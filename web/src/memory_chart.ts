@@ -143,7 +143,9 @@ export class MemoryChart {
     });
     ctx.stroke();
     ctx.globalAlpha = 1;
-    ctx.setLineDash([]);
+    ctx.fillStyle = colour("muted");
+    ctx.textAlign = "left";
+    ctx.fillText("plain", x(curve.time[curve.peak]) + 10 * devicePixelRatio, y(this.plain.peak) - 6 * devicePixelRatio);
   }
 
   private drawPeak(ctx: CanvasRenderingContext2D, x: number, y: number, middle: number, ratio: number) {
