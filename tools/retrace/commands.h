@@ -23,6 +23,8 @@ void add_bench_planner(CLI::App& bench, int& exit_code);
 void add_bench_region(CLI::App& bench, const bool& json, int& exit_code);
 void add_demo(CLI::App& program, int& exit_code);
 void add_explain(CLI::App& program, int& exit_code);
+void add_frontier(CLI::App& program, int& exit_code);
+void add_plan(CLI::App& program, int& exit_code);
 void add_report(CLI::App& program, int& exit_code);
 void add_trace(CLI::App& program, int& exit_code);
 

@@ -9,9 +9,9 @@
 
 #include "commands.h"
 #include "explanation.h"
-#include "plan/file/file.h"
 #include "policy/parse.h"
 #include "progress.h"
+#include "tape_input.h"
 #include "terminal.h"
 
 namespace retrace::cli {
@@ -59,10 +59,8 @@ std::vector<std::string> policies_of(const Options& options) {
 }
 
 int run(const Options& options) {
-  if (options.tape.empty())
-    throw BadInput("[explain] no tape is named, nothing was done. Write one with retrace trace gpt -o run.tape.");
   if (options.tape == "mlp4") return explain_mlp4(options.json);
-  const plan::Graph graph = plan::load_graph(options.tape);
+  const plan::Graph graph = read_tape("explain", options.tape);
   std::vector<Policy> policies;
   for (const std::string& text : policies_of(options)) policies.push_back(parse_policy(text, graph));
   Explanation explanation(options.tape, graph);
@@ -76,7 +74,7 @@ int run(const Options& options) {
     }
   }
   if (options.json) {
-    std::cout << json_of(explanation, options.text.ops).dump(2) << "\n";
+    std::cout << to_text(json_of(explanation, options.text.ops));
   } else {
     TextOptions text = options.text;
     text.columns = terminal_columns();

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "report/hand_trace.h"
 #include "report/table.h"
+#include "tape_input.h"
 
 namespace retrace::cli {
 namespace {
@@ -148,7 +149,7 @@ int explain_mlp4(bool json) {
   if (json) {
     auto rows = nlohmann::ordered_json::array();
     for (const HandTrace& trace : all) rows.push_back(to_json(net, trace));
-    std::cout << rows.dump(2) << "\n";
+    std::cout << to_text(rows);
     return kOk;
   }
   std::cout << kIntroduction << rows_table(net, shown) << "\nWhat runs again, and when:\n"

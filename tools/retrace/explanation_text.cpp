@@ -1,6 +1,8 @@
 // The text of `retrace explain`: what a reader of a tape wants to know, in the order he asks it.
 #include <algorithm>
+#include <map>
 #include <set>
+#include <sstream>
 
 #include "explanation.h"
 #include "report/curve.h"
@@ -23,22 +25,41 @@ std::string bytes_share(int64_t part, int64_t whole) {
   return percent(static_cast<double>(part), static_cast<double>(whole));
 }
 
+std::string time_or_none(double seconds) { return seconds > 0 ? human_seconds(seconds) : "-"; }
+
+// Prose in lines of at most 80 columns.
+std::string wrapped(const std::string& text) {
+  constexpr size_t kWidth = 80;
+  std::string all, line;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (!line.empty() && line.size() + 1 + word.size() > kWidth) {
+      all += line + "\n";
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return all + line + "\n";
+}
+
 std::string count(int64_t n, const std::string& one) { return std::to_string(n) + " " + one + (n == 1 ? "" : "s"); }
 
 std::string summary(const Explanation& e) {
   const report::PolicyFigures& full = e.full;
   const plan::Owners& o = full.at_peak;
   const int64_t values = static_cast<int64_t>(e.saved.values().size()) - e.saved.outside();
-  return e.tape + ": one training step, " + count(static_cast<int64_t>(e.graph.ops.size()), "operator") +
-         " in forward, " + std::to_string(e.graph.backward_ops.size()) + " in backward, " +
-         human_seconds(e.graph.seconds) + "\n\n" +                                                                //
-         "  peak     " + human_bytes(full.peak_bytes) + ", once: " + place_of(e.graph, full.peak_event) + "\n" +  //
-         "           weights " + human_bytes(o.weights) + ", gradients " + human_bytes(o.gradients) +
-         ", kept for backward " + human_bytes(o.kept) + ", other " + human_bytes(o.other + o.rebuilt) + "\n" +
-         "  average  " + human_bytes(static_cast<int64_t>(full.average_bytes)) + " over the step's time, " +
-         percent(full.average_bytes, static_cast<double>(full.peak_bytes)) + " of the peak\n" + "  saved    " +
-         human_bytes(e.saved.bytes()) + " in " + count(values, "value") + " that forward leaves for backward; " +
-         std::to_string(e.saved.outside()) + " more are weights and inputs, which are there anyway\n";
+  const auto line = [](const char* name, const std::string& text) { return "  " + std::string(name) + text + "\n"; };
+  return e.tape + ": one training step, " + human_seconds(e.graph.seconds) + "\n\n" +
+         line("operators  ", std::to_string(e.graph.ops.size()) + " in forward, " +
+                                 std::to_string(e.graph.backward_ops.size()) + " in backward") +
+         line("saved      ",
+              human_bytes(e.saved.bytes()) + " in " + count(values, "value") + " that forward leaves for backward") +
+         line("average    ", human_bytes(static_cast<int64_t>(full.average_bytes)) + " live over the step's time, " +
+                                 percent(full.average_bytes, static_cast<double>(full.peak_bytes)) + " of the peak") +
+         line("peak       ", human_bytes(full.peak_bytes) + ", once, in " + place_of(e.graph, full.peak_event)) +
+         line("           ", "weights " + human_bytes(o.weights) + ", gradients " + human_bytes(o.gradients)) +
+         line("           ",
+              "kept for backward " + human_bytes(o.kept) + ", other " + human_bytes(o.other + o.rebuilt));
 }
 
 std::string curve(const Explanation& e, const report::PolicyFigures& figures, const TextOptions& options) {
@@ -68,20 +89,24 @@ std::string rest_of(const std::vector<SavedGroup>& groups, const std::set<size_t
 }
 
 std::string layers_table(const Explanation& e, const TextOptions& options) {
-  const auto groups = e.saved.by_layer();
+  auto groups = e.saved.by_layer();
+  std::erase_if(groups, [](const SavedGroup& g) { return g.values == 0; });
   const auto shown = largest(groups, options.rows);
   report::Table table({"layer", "operators", "saved", "bytes", "of all", "waits up to", "run again", "rebuild"});
   for (const size_t i : shown) {
     const SavedGroup& g = groups[i];
     table.add_row({report::shortened(g.name, 32), std::to_string(g.ops), std::to_string(g.values), human_bytes(g.bytes),
-                   bytes_share(g.bytes, e.saved.bytes()), g.values > 0 ? human_seconds(g.longest_wait_seconds) : "-",
+                   bytes_share(g.bytes, e.saved.bytes()), human_seconds(g.longest_wait_seconds),
                    std::to_string(g.rebuild.ops), human_seconds(g.rebuild.seconds)});
   }
-  return "\nThe tape, layer by layer. Forward writes it from top to bottom, backward reads it from bottom to top, so "
-         "what is\n"
-         "written first waits longest. 'run again': operators it takes to rebuild what the layer saved, 'rebuild': "
-         "their time.\n\n" +
-         table.str() + rest_of(groups, shown, "layer");
+  return R"(
+The tape, layer by layer. Forward writes it from top to bottom, backward reads
+it from bottom to top: what is written first waits longest. 'run again' counts
+the operators that it takes to rebuild what the layer saved, 'rebuild' is their
+time.
+
+)" + table.str() +
+         rest_of(groups, shown, "layer");
 }
 
 std::string ops_table(const Explanation& e, const TextOptions& options) {
@@ -100,10 +125,11 @@ std::string ops_table(const Explanation& e, const TextOptions& options) {
                    op != nullptr ? human_seconds(rebuild.seconds) : "cannot"});
   }
   if (shown == 0 && !options.layer.empty()) return "\nNothing was saved by a layer called '" + options.layer + "'.\n";
-  return "\nEvery value on the tape, as forward writes it. 'run again': operators it takes to have this value alone "
-         "again,\n"
-         "everything else that was saved being there.\n\n" +
-         table.str();
+  return R"(
+Every value on the tape, as forward writes it. 'run again' counts the operators
+that it takes to have this value alone again, 'rebuild' is their time.
+
+)" + table.str();
 }
 
 // The cheapest kinds that together take no more than a twentieth of a step to run again.
@@ -123,12 +149,13 @@ std::string advice(const Explanation& e, const std::vector<SavedGroup>& groups) 
     seconds = then;
     names.push_back(g.name);
   }
-  if (names.empty()) return "Nothing on this tape is cheap: every kind takes more than 5 % of a step to run again.\n";
+  if (names.empty())
+    return wrapped("Nothing on this tape is cheap: every kind takes more than 5 % of a step to run again.");
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  return "Cheap and large, so worth forgetting: " + list + ".\nTogether they hold " + human_bytes(bytes) + " (" +
-         bytes_share(bytes, e.saved.bytes()) + " of what is saved), and running them again takes " +
-         human_seconds(seconds) + " (" + percent(seconds, e.graph.seconds) + " of a step).\n";
+  return wrapped("Cheap and large, so worth forgetting: " + list + ". Together they hold " + human_bytes(bytes) + " (" +
+                 bytes_share(bytes, e.saved.bytes()) + " of what is saved), and running them again takes " +
+                 human_seconds(seconds) + " (" + percent(seconds, e.graph.seconds) + " of a step).");
 }
 
 std::string fused(const std::vector<SavedGroup>& groups) {
@@ -137,10 +164,9 @@ std::string fused(const std::vector<SavedGroup>& groups) {
     if (report::recomputes_inside(g.name)) list += (list.empty() ? "" : ", ") + g.name;
   }
   if (list.empty()) return "";
-  return "Already recomputing inside themselves: " + list +
-         ". Their backward makes the attention scores again anyway;\nforgetting their results too runs the whole "
-         "operator "
-         "once more for little memory. Keep them.\n";
+  return wrapped("Already recomputing inside themselves: " + list +
+                 ". Their backward makes the attention scores again anyway; forgetting their results too would run the "
+                 "whole operator once more for little memory. Keep them.");
 }
 
 std::string kinds_table(const Explanation& e, const TextOptions& options) {
@@ -173,11 +199,15 @@ std::string policies_table(const Explanation& e) {
       continue;
     }
     table.add_row({p.policy, human_bytes(p.peak_bytes), bytes_share(p.peak_bytes, e.full.peak_bytes),
-                   human_bytes(static_cast<int64_t>(p.average_bytes)), human_seconds(p.extra_seconds),
+                   human_bytes(static_cast<int64_t>(p.average_bytes)), time_or_none(p.extra_seconds),
                    fixed(p.ratio(e.graph.seconds), 3) + "x", std::to_string(p.ops_again)});
   }
-  return "\nPolicies, predicted. 'average' is over the step's time; 'run again' counts operators in backward.\n\n" +
-         table.str() + refused;
+  return R"(
+What policies would make of the step, predicted. 'average' is over its time,
+'run again' counts operators that run once more in backward.
+
+)" + table.str() +
+         refused;
 }
 
 std::string again_table(const Explanation& e, const TextOptions& options) {

@@ -89,6 +89,8 @@ int main(int argc, char** argv) {
   retrace::cli::add_bench_planner(*program.get_subcommand("bench"), exit_code);
   retrace::cli::add_demo(program, exit_code);
   retrace::cli::add_explain(program, exit_code);
+  retrace::cli::add_plan(program, exit_code);
+  retrace::cli::add_frontier(program, exit_code);
   retrace::cli::add_report(program, exit_code);
   retrace::cli::add_trace(program, exit_code);
   return parse_and_run(program, argc, argv, exit_code);

@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <iostream>
+#include <mutex>
 
 namespace retrace::cli {
 
@@ -24,5 +27,22 @@ void Progress::show(const std::string& what) const {
   std::cerr << kWipe << '[' << std::string(filled, '#') << std::string(kBarWidth - filled, '.') << "] "
             << 100 * done_ / total_ << "%  " << what << std::flush;
 }
+
+Waiting::Waiting(std::string what) {
+  if (isatty(STDERR_FILENO) != 1) return;
+  thread_ = std::jthread([what = std::move(what)](const std::stop_token& stop) {
+    std::mutex mutex;
+    std::condition_variable_any wake;
+    std::unique_lock lock(mutex);
+    for (int seconds = 1;
+         !wake.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; }) && !stop.stop_requested();
+         ++seconds) {
+      std::cerr << kWipe << what << ", " << seconds << " s" << std::flush;
+    }
+    std::cerr << kWipe << std::flush;
+  });
+}
+
+Waiting::~Waiting() = default;
 
 }  // namespace retrace::cli

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <thread>
 
 namespace retrace::cli {
 
@@ -20,6 +21,18 @@ class Progress {
   bool terminal_;
   int64_t total_;
   int64_t done_ = 0;
+};
+
+// The same for one piece of work that cannot tell how far it is: after a second it says what goes on, and for how long.
+class Waiting {
+ public:
+  explicit Waiting(std::string what);
+  ~Waiting();  // wipes the line
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  std::jthread thread_;
 };
 
 }  // namespace retrace::cli
