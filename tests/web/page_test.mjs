@@ -114,13 +114,13 @@ test("hovering tells operator, layer, shape and bytes; so do arrow keys", () =>
   withPage("small", async (page) => {
     const chart = await page.locator("#memory .u-over").boundingBox();
     await page.mouse.move(chart.x + chart.width * 0.3, chart.y + chart.height / 2);
-    const tip = await text(page, ".tip");
+    const tip = await text(page, "#memory .tip");
     assert.match(tip, /blocks\.\d+\.(attention|mlp)/);
     assert.match(tip, /f32\[4, 256, \d+\]/);
     assert.match(tip, /MiB live at/);
     await page.locator("#memory").focus();
     await page.keyboard.press("p");
-    assert.ok((await text(page, ".tip")).includes(await figure(page, "#figures", "peak")));
+    assert.ok((await text(page, "#memory .tip")).includes(await figure(page, "#figures", "peak")));
     await page.keyboard.press("ArrowLeft");
     assert.ok((await page.locator("#reading").textContent()).length > 10);
   }));
@@ -147,13 +147,20 @@ test("the filter filters and headings sort", () =>
     assert.ok((await rows()) > 0);
   }));
 
-test("the frontier's points can be chosen", () =>
+test("the frontier's points tell what they are and can be chosen", () =>
   withPage("small", async (page) => {
     await page.locator("#frontier").scrollIntoViewIfNeeded();
     const chart = await page.locator("#frontier .u-over").boundingBox();
-    // The left end of the planner's line is the smallest budget.
-    await page.mouse.click(chart.x + chart.width * 0.06, chart.y + chart.height * 0.5);
-    assert.notEqual(await page.locator("#switch [aria-checked=true]").innerText(), "plain");
+    const tip = page.locator("#frontier .tip");
+    let name = "";
+    for (let i = 0; i < 400 && !name.startsWith("every"); ++i) {
+      await page.mouse.move(chart.x + (chart.width * (i % 20)) / 20, chart.y + (chart.height * Math.floor(i / 20)) / 20);
+      name = (await tip.isVisible()) ? (await tip.locator("strong").innerText()) : "";
+    }
+    assert.match(name, /^every:\d+$/);
+    await page.mouse.down();
+    await page.mouse.up();
+    assert.equal(await page.locator("#switch [aria-checked=true]").innerText(), name);
   }));
 
 test("names are shown as text, whatever they are", () =>
@@ -163,7 +170,7 @@ test("names are shown as text, whatever they are", () =>
     await page.mouse.move(chart.x + chart.width * 0.3, chart.y + chart.height / 2);
     assert.equal(await page.evaluate(() => window.harmed), undefined);
     assert.equal(await page.locator("img").count(), 0);
-    for (const place of ["#subject", ".space .row .name >> nth=0", ".tip", "#peak-layers", "#peak-where"])
+    for (const place of ["#subject", ".space .row .name >> nth=0", "#memory .tip", "#peak-layers", "#peak-where"])
       assert.ok((await text(page, place)).includes("</script><script>"), place);
     assert.ok((await page.title()).includes("&amp;"));
   }));
