@@ -233,4 +233,5 @@ test("a tape of 20,000 operators stays responsive", () =>
 test("an empty tape is no error", () =>
   withPage("empty", async (page) => {
     assert.match(await text(page, "#tape-count"), /^0 operators/);
+    assert.doesNotMatch(await page.locator("main").evaluate((main) => main.outerHTML), /NaN|Infinity|undefined/);
   }));

@@ -18,6 +18,7 @@ namespace {
 constexpr const char* kExamples = R"(
 Examples:
   retrace demo                               train a small GPT plain, checkpointed, and within half the memory
+  retrace report run.tape -o report.html     a tape as a page to look at and decide with
   retrace bench gpt                          what each policy saves and costs on the 8-block GPT
   retrace bench unet --policy every:2 selective --steps 9
   retrace bench resnet50 --policy selective:aten::convolution,aten::mm --json

@@ -29,6 +29,12 @@ export function percent(share: number): string {
   return `${Math.abs(p) < 9.95 ? p.toFixed(1) : p.toFixed(0)}${gap}%`;
 }
 
+// How much longer a step takes that rebuilds for `extra` of its `nanoseconds`.
+export function longer(extra: number, nanoseconds: number): string {
+  if (extra <= 0) return "no longer";
+  return nanoseconds > 0 ? `${percent(extra / nanoseconds)} longer` : `${seconds(extra)} longer`;
+}
+
 export function count(n: number, one: string, many = `${one}s`): string {
   return `${n.toLocaleString("en-US")} ${n === 1 ? one : many}`;
 }

@@ -2,7 +2,7 @@
 import uPlot from "uplot";
 import { Report, Scenario } from "./data";
 import { get, make } from "./dom";
-import { bytes, count, percent } from "./format";
+import { bytes, count, longer } from "./format";
 import { roundSplits } from "./memory_chart";
 import { colour } from "./theme";
 
@@ -63,7 +63,7 @@ export class FrontierChart {
       },
       [
         peaks,
-        column(rungs, (s) => s.budget!, (s) => Math.min(slowest, Math.max(0, s.bound ?? 0) / this.report.seconds)),
+        column(rungs, (s) => s.budget!, (s) => Math.min(slowest, this.report.seconds > 0 ? Math.max(0, s.bound ?? 0) / this.report.seconds : 0)),
         column(rungs, (s) => s.peak, (s) => this.share(s)),
       ] as uPlot.AlignedData,
       this.parent,
@@ -84,7 +84,7 @@ export class FrontierChart {
   }
 
   private summary(): string {
-    const told = [...this.report.choices, ...this.report.rungs].map((s) => `${s.name} ${bytes(s.peak)}, ${percent(s.extra / this.report.seconds)} longer`);
+    const told = [...this.report.choices, ...this.report.rungs].map((s) => `${s.name} ${bytes(s.peak)}, ${longer(s.extra, this.report.seconds)}`);
     return `Peak against the time of a step: ${told.join("; ")}`;
   }
 
@@ -112,7 +112,7 @@ export class FrontierChart {
     this.tip.replaceChildren(
       make("strong", {}, s.name),
       make("span", {}, `peak ${bytes(s.peak)}`),
-      make("span", {}, s.extra > 0 ? `${percent(s.extra / this.report.seconds)} longer` : "no longer"),
+      make("span", {}, longer(s.extra, this.report.seconds)),
       make("span", {}, `${count(s.rerun, "operator")} run again`),
     );
     const left = u.valToPos(s.peak, "x");

@@ -1,7 +1,7 @@
 // The report: puts the parts together. One scenario is chosen at a time, by the switch, the slider or the frontier.
 import { Report, Scenario, owners, readReport } from "./data";
 import { definition, get, make, radioGroup } from "./dom";
-import { budgetText, bytes, count, percent, seconds } from "./format";
+import { budgetText, bytes, count, longer, percent, seconds } from "./format";
 import { FrontierChart } from "./frontier_chart";
 import { MemoryChart } from "./memory_chart";
 import { PeakList } from "./peak";
@@ -15,11 +15,6 @@ const legend: Record<string, string> = {
   rebuilt: "rebuilt in backward",
   other: "other: in use, inputs, optimizer state",
 };
-
-function longer(report: Report, scenario: Scenario): string {
-  if (scenario.extra <= 0) return "no longer";
-  return report.seconds > 0 ? `${percent(scenario.extra / report.seconds)} longer` : `${seconds(scenario.extra)} longer`;
-}
 
 // The line that makes a program do it.
 function codeFor(scenario: Scenario): string {
@@ -104,7 +99,7 @@ class Page {
         "Within a budget of ",
         make("b", {}, bytes(offer.budget!)),
         `, ${percent(offer.budget! / plain.peak)} of it, the same step takes `,
-        make("b", {}, longer(report, offer)),
+        make("b", {}, longer(offer.extra, report.seconds)),
         " and computes the same gradients to the last bit.",
       );
     }
@@ -123,7 +118,7 @@ class Page {
     get("figures").replaceChildren(
       definition("peak", bytes(chosen.peak), chosen === plain ? "" : less > 0 ? `${percent(less)} less` : "no less"),
       definition("average", bytes(chosen.average)),
-      definition("step", seconds(report.seconds + chosen.extra), chosen.extra > 0 ? longer(report, chosen) : ""),
+      definition("step", seconds(report.seconds + chosen.extra), chosen.extra > 0 ? longer(chosen.extra, report.seconds) : ""),
       definition("kept", bytes(keptBytes), count(keptValues, "value")),
       definition("rebuilt", bytes(rebuiltBytes), count(rebuiltValues, "value")),
       definition("operators run again", chosen.rerun.toLocaleString("en-US")),
@@ -137,16 +132,16 @@ class Page {
     const { rungs } = this.report;
     const rung = rungs[this.rung()];
     if (!rung) return;
-    const share = percent(rung.budget! / this.plain.peak);
+    const share = percent(this.plain.peak > 0 ? rung.budget! / this.plain.peak : 1);
     get("budget-value").textContent = `${bytes(rung.budget!)}, ${share} of plain`;
-    this.slider.setAttribute("aria-valuetext", `${bytes(rung.budget!)}, ${share} of the plain peak, ${longer(this.report, rung)}`);
+    this.slider.setAttribute("aria-valuetext", `${bytes(rung.budget!)}, ${share} of the plain peak, ${longer(rung.extra, this.report.seconds)}`);
     get("budget-least").textContent = bytes(rungs[0].budget!);
     get("budget-most").textContent = bytes(rungs[rungs.length - 1].budget!);
     const [encodedValues, encodedBytes, heldBytes] = rung.encoded;
     const best = Math.max(0, rung.bound ?? 0);
     get("budget-figures").replaceChildren(
       definition("predicted peak", bytes(rung.peak)),
-      definition("extra time", seconds(rung.extra), `${longer(this.report, rung)}; proven: no plan takes less than ${seconds(best)}`),
+      definition("extra time", seconds(rung.extra), `${longer(rung.extra, this.report.seconds)}; proven: no plan takes less than ${seconds(best)}`),
       definition("kept", bytes(rung.kept[1]), count(rung.kept[0], "value")),
       definition("encoded", bytes(encodedBytes), encodedValues > 0 ? `${count(encodedValues, "value")}, held in ${bytes(heldBytes)}${rung.lossy > 0 ? `, ${rung.lossy} with loss` : ""}` : "0 values"),
       definition("rebuilt", bytes(rung.rebuilt[1]), `${count(rung.rebuilt[0], "value")}, ${count(rung.rerun, "operator")} run again`),

@@ -103,5 +103,5 @@ function bar(name: string, note: string, parts: [string, number][] | (string | n
   }
   const label = make("span", { class: "name", title: name }, name);
   if (note) label.append(" ", make("small", {}, note));
-  return make("li", {}, label, make("span", { class: "amount" }, bytes(amount), " ", make("small", {}, percent(amount / all))), line);
+  return make("li", {}, label, make("span", { class: "amount" }, bytes(amount), " ", make("small", {}, percent(all > 0 ? amount / all : 0))), line);
 }
