@@ -38,9 +38,13 @@ export function radioGroup(parent: HTMLElement, labels: string[], choose: (index
     return button;
   });
   parent.replaceChildren(...buttons);
-  return (chosen) =>
+  return (chosen) => {
     buttons.forEach((button, index) => {
       button.setAttribute("aria-checked", String(index === chosen));
       button.tabIndex = index === chosen ? 0 : -1;
     });
+    // On a phone they stand in one line that scrolls.
+    const button = buttons[chosen];
+    if (button) parent.scrollLeft = button.offsetLeft - parent.offsetLeft - (parent.clientWidth - button.offsetWidth) / 2;
+  };
 }

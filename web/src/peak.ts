@@ -44,7 +44,7 @@ export class PeakList {
     const what = { op: `while ${where} runs`, save: `when a result of ${where} is saved`, release: `when the program lets go of a result of ${where}`, unpack: `when backward asks for a result of ${where}`, drop: `when backward is done with a result of ${where}`, end: "at its end" };
     const kind = eventKinds[curve.event[curve.peak]];
     const moment = row || kind === "end" ? what[kind] : `in ${phase}`;
-    get("peak-where").textContent = `${bytes(peak)}, ${seconds(curve.time[curve.peak])} into the step, ${moment}.`;
+    get("peak-where").textContent = curve.time.length === 0 ? "Nothing happened in this step." : `${bytes(peak)}, ${seconds(curve.time[curve.peak])} into the step, ${moment}.`;
     get("peak-owners").replaceChildren(
       ...owners
         .map((owner, i) => ({ owner, bytes: this.scenario.owners[i] }))
