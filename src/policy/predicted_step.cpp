@@ -2,42 +2,25 @@
 
 #include <algorithm>
 
-namespace retrace {
-namespace {
+#include "policy/balance.h"
 
-using plan::Arg;
+namespace retrace {
+
 using plan::at;
 using plan::kNone;
-
-constexpr int64_t kSmallRootBytes = 64 * 1024;
-
-template <class F>
-void for_each_result(const plan::Op& op, F f) {
-  for (const plan::ValueId v : op.fresh) f(v);
-  for (const Arg& arg : op.args) {
-    if (arg.becomes != kNone) f(arg.becomes);
-  }
-}
-
-}  // namespace
 
 PredictedStep::PredictedStep(const plan::Graph& graph, const PolicyRules& rules)
     : graph_(graph),
       simulation_(graph),
       choices_(graph.values.size()),
+      states_(graph.values.size()),
       repeatable_(graph.ops.size()),
-      recorded_at_(graph.values.size(), kNone),
-      handles_(graph.values.size()),
-      consumed_(graph.values.size()),
-      copied_(graph.values.size()),
-      starts_segment_(graph.values.size()),
-      op_walks_(graph.ops.size()),
-      value_walks_(graph.values.size()) {
-  for (size_t i = 0; i < graph.ops.size(); ++i) {
-    for_each_result(graph.ops[i], [&](ValueId v) {
-      recorded_at_[at(v)] = static_cast<OpId>(i);
-      repeatable_[i] |= graph.values[at(v)].producer != kNone;
-    });
+      op_walks_(graph.ops.size()) {
+  for (OpId id = 0; id < static_cast<OpId>(graph.ops.size()); ++id) {
+    for (const ValueId v : results(id)) {
+      state(v).recorded_at = id;
+      repeatable_[at(id)] |= graph.values[at(v)].producer != kNone;
+    }
   }
   const CutUse use = rules.cuts();
   if (use.keep_period > 0 || use.rebuild_in_segments) cuts_.emplace(use.keep_period);
@@ -75,34 +58,47 @@ plan::Outcome PredictedStep::run(plan::History* history) {
   return simulation_.finish();
 }
 
-// -- What happens --
+// -- Forward --
 
 void PredictedStep::op_begins(OpId id) {
+  sweep_if_due();
   const plan::Op& op = graph_.ops[at(id)];
   for (const plan::Arg& arg : op.args) {
-    if (arg.becomes != kNone) copy_if_overwritten(op, arg);
+    if (arg.becomes != kNone) prepare_write(op, arg);
   }
 }
 
-// As Arguments::prepare_write() does.
-void PredictedStep::copy_if_overwritten(const plan::Op& op, const plan::Arg& arg) {
-  const plan::SimValue& v = simulation_.now().values[at(arg.value)];
+// A root this small is copied before an operator overwrites it; a larger one is not.
+constexpr int64_t kSmallRootBytes = 64 * 1024;
+
+void PredictedStep::prepare_write(const plan::Op& op, const plan::Arg& arg) {
   const bool replayable = graph_.values[at(arg.becomes)].producer != kNone;
-  if (v.producer != kNone || copied_[at(arg.value)] != 0 || !(replayable || consumed_[at(arg.value)] != 0)) return;
-  const bool is_update = op.fresh.empty() && v.alive == 0;
-  if (is_update || graph_.values[at(arg.value)].bytes > kSmallRootBytes) {
+  const int64_t bytes = graph_.values[at(arg.value)].bytes;
+  if (!is_root(arg.value) || state(arg.value).copied || !(replayable || state(arg.value).consumed)) return;
+  const bool is_update = op.fresh.empty() && value(arg.value).alive == 0;
+  if (is_update || bytes > kSmallRootBytes) {
     simulation_.value(arg.becomes).producer = kNone;
+    dirty_ |= state(arg.value).consumed;
+    let_go(arg.value);
     return;
   }
-  copied_[at(arg.value)] = 1;
-  simulation_.add_held(graph_.values[at(arg.value)].bytes);
+  let_go(arg.value);
+  state(arg.value).copied = true;
+  simulation_.add_held(bytes);
+  note_held(arg.value);
 }
 
 void PredictedStep::op_ran(OpId id) {
   next_op_ = id + 1;
+  ++ops_recorded_;
+  ++since_collect_;
   const plan::Op& op = graph_.ops[at(id)];
   for (const plan::Arg& arg : op.args) {
-    if (!arg.shape_only) consumed_[at(arg.value)] = 1;
+    if (arg.shape_only) continue;
+    State& read = state(arg.value);
+    read.consumed = true;
+    const bool from_outside = graph_.values[at(arg.value)].external && is_root(arg.value) && arg.becomes == kNone;
+    if (from_outside && !std::exchange(read.external_held, true)) note_held(arg.value);
   }
   if (!cuts_) return;
   for (const plan::Arg& arg : op.args) {
@@ -113,25 +109,39 @@ void PredictedStep::op_ran(OpId id) {
   if (written != op.args.end()) cuts_->made(*this, written->becomes, written->value);
 }
 
-void PredictedStep::held(ValueId id) { keeps_any_ |= simulation_.now().values[at(id)].producer != kNone; }
+void PredictedStep::held(ValueId id) {
+  keeps_any_ |= !is_root(id);
+  note_held(id);
+}
+
+void PredictedStep::note_held(ValueId id) {
+  held_.push_back(id);
+  held_since_balance_ += graph_.values[at(id)].bytes;
+}
 
 void PredictedStep::saving(ValueId id) {
-  const plan::SimValue& v = simulation_.now().values[at(id)];
-  if (!is_held(v) && handles_[at(id)] == 0 && keeps_any_) instead_.saving(*this, id);
+  sweep_if_due();
+  if (!is_held(id) && state(id).handles == 0 && keeps_any_) instead_.saving(*this, id);
 }
 
 void PredictedStep::saved(ValueId id) {
-  ++handles_[at(id)];
+  ++state(id).handles;
   if (cuts_) cuts_->saved(*this, id);
 }
 
-void PredictedStep::dropped(ValueId id) { --handles_[at(id)]; }
+// -- Backward --
+
+void PredictedStep::dropped(ValueId id) {
+  --state(id).handles;
+  held_since_balance_ += graph_.values[at(id)].bytes;
+}
 
 // While recording goes on, an op still to come may read what needs this, and only a root cannot be had again.
 void PredictedStep::nobody_alive(ValueId id) {
-  const bool root = simulation_.now().values[at(id)].producer == kNone;
-  if (!simulation_.now().in_backward && (root || !simulation_.is_dropping())) return;
+  const bool in_backward = simulation_.now().in_backward;
+  if (!is_held(id) || (!in_backward && (is_root(id) || !simulation_.is_dropping()))) return;
   let_go(id);
+  dirty_ |= in_backward;
 }
 
 void PredictedStep::backward_begins() {
@@ -139,52 +149,37 @@ void PredictedStep::backward_begins() {
   if (cuts_) segmenting_.cuts = cuts_->cuts();
 }
 
+void PredictedStep::unpacking(ValueId) { sweep_if_due(); }
+
 void PredictedStep::rebuild_begins(ValueId target, const std::vector<OpId>& order) {
+  rebuilding_ = true;
   for (const OpId op : order) {
     for (const plan::Arg& arg : graph_.ops[at(op)].args) {
-      if (!arg.shape_only && starts_segment_[at(arg.value)] != 0 && value(arg.value).rebuilt) return;
+      if (!arg.shape_only && state(arg.value).starts_segment && value(arg.value).rebuilt) return;
     }
   }
   Segmentation chosen = choose_segments(*this, segmenting_, order, target);
   for (const ValueId v : chosen.held) {
-    starts_segment_[at(v)] = 1;
+    state(v).starts_segment = true;
     segmenting_.starts.push_back(v);
   }
   simulation_.pass_through(chosen.until, std::move(chosen.held));
 }
 
-void PredictedStep::peak_rises(int64_t) {}
-
-// -- What is let go of --
-
-void PredictedStep::let_go(ValueId id) {
-  simulation_.stop_holding(id);
-  if (copied_[at(id)] == 1) simulation_.add_held(-graph_.values[at(id)].bytes);
-  if (copied_[at(id)] != 0) copied_[at(id)] = 2;
-}
-
-// What was held in case it is needed, and is not; see tape/sweep.cpp.
-void PredictedStep::collect() {
-  std::vector<char> wanted(graph_.values.size());
-  for (OpId id = next_op_; id-- > 0;) {
-    if (repeatable_[at(id)] == 0) continue;
-    bool survives = simulation_.now().ops[at(id)].alive > 0;
-    for_each_result(graph_.ops[at(id)], [&](ValueId v) {
-      const bool needed = let_go_unless_needed(v, wanted[at(v)] != 0);
-      survives |= needed || (!survives && simulation_.is_living(v));
-    });
-    if (!survives) continue;
-    for (const plan::Arg& arg : graph_.ops[at(id)].args) wanted[at(arg.value)] |= !arg.shape_only;
+void PredictedStep::peak_rises(int64_t more_bytes) {
+  const auto limit_bytes = [&] { return std::max(simulation_.outcome.peak_bytes, plain_peak_bytes_); };
+  const auto is_short = [&] { return simulation_.live_bytes() + more_bytes > limit_bytes(); };
+  if (!(is_out_of_balance() || rebuilding_) || !is_short()) return;
+  if (is_out_of_balance()) {
+    slack_bytes_ = balance(*this, held_);
+    held_since_balance_ = 0;
   }
-  for (size_t v = 0; v < graph_.values.size(); ++v) {
-    if (simulation_.now().values[v].producer == kNone) let_go_unless_needed(static_cast<ValueId>(v), wanted[v] != 0);
-  }
-}
-
-bool PredictedStep::let_go_unless_needed(ValueId id, bool wanted) {
-  const bool needed = wanted || simulation_.now().values[at(id)].alive > 0;
-  if (!needed && !simulation_.is_shared(id)) let_go(id);
-  return needed;
+  if (!rebuilding_) return;
+  // What is being rebuilt comes on top of what the plain program has now.
+  plain_peak_bytes_ = std::max(plain_peak_bytes_, simulation_.live_bytes() + below_plain_bytes(*this));
+  if (is_short()) let_go_idle();
+  if (is_short()) let_go_roots();
+  plain_peak_bytes_ = std::max(plain_peak_bytes_, simulation_.live_bytes() + more_bytes);
 }
 
 // -- What the rules look at --
@@ -193,17 +188,38 @@ TapeView::Value PredictedStep::value(ValueId id) const {
   const plan::SimValue& v = simulation_.now().values[at(id)];
   const plan::Value& described = graph_.values[at(id)];
   return {.producer = v.producer,
-          .recorded_at = recorded_at_[at(id)],
+          .recorded_at = state(id).recorded_at,
           .bytes = described.bytes,
-          .handles = handles_[at(id)],
+          .handles = state(id).handles,
           .alive = v.alive,
           .pending = v.pending,
           .external = described.external,
           .has_gradient = described.has_gradient,
           .wanted = choices_[at(id)].holds(),
-          .held = is_held(v) || copied_[at(id)] == 1,
-          .rebuilt = v.rebuilt != 0};
+          .held = is_held(id),
+          .rebuilt = v.rebuilt != 0,
+          .is_copy = state(id).copied,
+          .holders = is_held(id) ? 1 : 0,
+          .uses = v.uses};
 }
+
+bool PredictedStep::is_held(ValueId id) const {
+  return plan::is_held(simulation_.now().values[at(id)]) || state(id).copied || state(id).external_held;
+}
+
+std::vector<plan::ValueId> PredictedStep::saved() const {
+  std::vector<ValueId> saved;
+  for (ValueId v = 0; v < next_value(); ++v) {
+    if (state(v).handles > 0) saved.push_back(v);
+  }
+  return saved;
+}
+
+bool PredictedStep::is_shared(ValueId id) const {
+  return !state(id).copied && (state(id).external_held || simulation_.is_shared(id));
+}
+
+bool PredictedStep::is_elsewhere(ValueId id) const { return simulation_.has_storage(id) || simulation_.is_in_hand(id); }
 
 std::vector<TapeView::Arg> PredictedStep::args(OpId id) const {
   const plan::Op& op = graph_.ops[at(id)];
@@ -217,8 +233,11 @@ std::vector<TapeView::Arg> PredictedStep::args(OpId id) const {
 }
 
 std::vector<plan::ValueId> PredictedStep::results(OpId id) const {
-  std::vector<ValueId> results;
-  for_each_result(graph_.ops[at(id)], [&](ValueId v) { results.push_back(v); });
+  const plan::Op& op = graph_.ops[at(id)];
+  std::vector<ValueId> results = op.fresh;
+  for (const plan::Arg& arg : op.args) {
+    if (arg.becomes != kNone) results.push_back(arg.becomes);
+  }
   return results;
 }
 

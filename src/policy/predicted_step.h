@@ -1,7 +1,11 @@
 // One step under a named policy, told from a tape of it: what the runtime's tape does without a budget, over a simulation.
+//
+// The rules are policy/cut_stack.h, hold_instead.h, segments.h and balance.h, which the runtime follows too. What is here
+// mirrors src/tape/sweep.cpp, Arguments::prepare_write() and PlainGovernor.
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "plan/simulate/step_simulation.h"
@@ -28,14 +32,21 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   void held(ValueId value) override;
   void saving(ValueId value) override;
   void saved(ValueId value) override;
+  void followed(ValueId value) override { ++state(value).handles; }
   void dropped(ValueId value) override;
   void nobody_alive(ValueId value) override;
   void backward_begins() override;
+  void unpacking(ValueId value) override;
   void rebuild_begins(ValueId target, const std::vector<OpId>& order) override;
-  void peak_rises(int64_t live_bytes) override;
+  void rebuild_ended() override { rebuilding_ = false; }
+  void peak_rises(int64_t more_bytes) override;
 
   // What the rules look at, and do.
   Value value(ValueId id) const override;
+  ValueId next_value() const override { return static_cast<ValueId>(graph_.values.size()); }
+  std::vector<ValueId> saved() const override;
+  bool is_shared(ValueId id) const override;
+  bool is_elsewhere(ValueId id) const override;
   OpId next_op() const override { return next_op_; }
   bool has_op(OpId id) const override { return repeatable_[plan::at(id)] != 0; }
   bool is_pending(OpId id) const override { return simulation_.now().ops[plan::at(id)].pending > 0; }
@@ -43,31 +54,67 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   std::vector<ValueId> results(OpId id) const override;
   void begin_walk() override { ++walk_; }
   bool was_at_op(OpId id) override { return std::exchange(op_walks_[plan::at(id)], walk_) == walk_; }
-  bool was_at_value(ValueId id) override { return std::exchange(value_walks_[plan::at(id)], walk_) == walk_; }
+  bool was_at_value(ValueId id) override { return std::exchange(state(id).walk, walk_) == walk_; }
   void hold(ValueId id) override { simulation_.hold(id, plan::kAsItIs); }
   void let_go(ValueId id) override;
+  void give_up(ValueId id) override;
+  bool may_have_idle() const override;
+  bool let_go_idle() override;
+  void let_go_roots() override;
 
   void decide(const PolicyRules& rules);
-  void copy_if_overwritten(const plan::Op& op, const plan::Arg& arg);
+  void note_held(ValueId id);
+  void prepare_write(const plan::Op& op, const plan::Arg& arg);
+  bool is_out_of_balance() const { return held_since_balance_ > slack_bytes_; }
+
+  void sweep_if_due();
   void collect();
   bool let_go_unless_needed(ValueId id, bool wanted);
+  void drop_op(OpId id);
+  void drop_lost_ops();
+  bool let_go_unpaying_roots();
+  bool pays(ValueId root) const;
+  bool is_root(ValueId id) const { return simulation_.now().values[plan::at(id)].producer == plan::kNone; }
+  bool is_held(ValueId id) const;
+
+  // What a simulated value does not have.
+  struct State {
+    OpId recorded_at = plan::kNone;
+    int32_t handles = 0;
+    uint32_t walk = 0;
+    bool consumed = false;       // an op that can be run again reads it
+    bool external_held = false;  // came from outside: its bytes are among the other, held or not
+    bool copied = false;         // before it was overwritten
+    bool weighed = false;        // a root, against what it lets be forgotten
+    bool starts_segment = false;
+  };
+  State& state(ValueId id) { return states_[plan::at(id)]; }
+  const State& state(ValueId id) const { return states_[plan::at(id)]; }
 
   const plan::Graph& graph_;
   plan::StepSimulation simulation_;
   plan::Choices choices_;
-  std::vector<char> repeatable_;   // by op
-  std::vector<OpId> recorded_at_;  // by value
+  std::vector<State> states_;     // by value
+  std::vector<char> repeatable_;  // by op: it can be run again
   std::optional<CutStack> cuts_;
   HoldInstead instead_;
   Segmenting segmenting_;
-
   OpId next_op_ = 0;
+
+  // What is held in vain.
+  std::vector<ValueId> held_;
   bool keeps_any_ = false;
-  std::vector<int32_t> handles_;      // by value
-  std::vector<char> consumed_;        // by value: an op that can be run again reads it
-  std::vector<char> copied_;          // by value: before it was overwritten
-  std::vector<char> starts_segment_;  // by value
-  std::vector<uint32_t> op_walks_, value_walks_;
+  int64_t held_since_balance_ = 0, slack_bytes_ = 0;
+  int64_t plain_peak_bytes_ = 0;
+  bool rebuilding_ = false;
+
+  // Sweeps.
+  bool dirty_ = false;
+  size_t ops_recorded_ = 0, surviving_ops_ = 0;
+  size_t since_collect_ = 0, since_dirty_ = 0;
+  std::optional<size_t> idle_looked_for_;
+
+  std::vector<uint32_t> op_walks_;
   uint32_t walk_ = 0;
 };
 

@@ -21,6 +21,9 @@ class TapeView {
     bool external = false, has_gradient = false;
     bool wanted = false;  // by the policy, whatever else is decided
     bool held = false, rebuilt = false;
+    bool is_copy = false;  // what is held, since it was overwritten
+    int32_t holders = 0;   // handles that keep it, and the tape if it holds it
+    int32_t uses = 0;      // by a rebuild that is going on
 
     bool is_root() const { return producer < 0; }
     bool is_source() const { return is_root() || held; }
@@ -33,6 +36,11 @@ class TapeView {
 
   virtual ~TapeView() = default;
   virtual Value value(ValueId id) const = 0;
+
+  virtual ValueId next_value() const = 0;
+  virtual std::vector<ValueId> saved() const = 0;   // what handles stand for, one by one
+  virtual bool is_shared(ValueId id) const = 0;     // of one that is held or rebuilt: not only the tape has it
+  virtual bool is_elsewhere(ValueId id) const = 0;  // of one that is neither: somebody else has it
 
   virtual OpId next_op() const = 0;
   virtual bool has_op(OpId id) const = 0;
@@ -47,6 +55,11 @@ class TapeView {
 
   virtual void hold(ValueId id) = 0;  // what is being saved
   virtual void let_go(ValueId id) = 0;
+  virtual void give_up(ValueId id) = 0;  // let go of, and the policy no longer wants it
+  // See tape/sweep.h.
+  virtual bool may_have_idle() const = 0;
+  virtual bool let_go_idle() = 0;
+  virtual void let_go_roots() = 0;
 };
 
 }  // namespace retrace

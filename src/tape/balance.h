@@ -1,5 +1,4 @@
-// Holding what autograd did not save pays only while more than that is forgotten: no policy may take more than the plain
-// program. Budgets have their own ways.
+// policy/balance.h and policy/hold_instead.h for a tape.
 #pragma once
 
 #include <c10/core/Storage.h>
@@ -20,9 +19,7 @@ struct Balancing {
   bool keeps_any = false;     // that could be rebuilt
 };
 
-// Lets go of what is held in vain, as much as is too much. Called before an allocation that would raise the step's peak.
-void balance(Tape& tape);
-// How much more plain autograd would have live now: what is forgotten, less what is held or rebuilt and was not saved.
+void balance(Tape& tape);  // before an allocation that would raise the step's peak
 int64_t below_plain_bytes(Tape& tape);
 // Autograd is about to save `value`, in a session's step: see policy/hold_instead.h.
 void hold_if_no_larger(Tape& tape, ValueId value, const c10::Storage& storage);

@@ -1,5 +1,7 @@
 #include "tape/runtime_view.h"
 
+#include "tape/handle.h"
+
 namespace retrace {
 
 TapeView::Value RuntimeView::value(ValueId id) const {
@@ -14,7 +16,27 @@ TapeView::Value RuntimeView::value(ValueId id) const {
           .has_gradient = at::isFloatingType(v.dtype) || at::isComplexType(v.dtype),
           .wanted = v.keep,
           .held = is_held(v),
-          .rebuilt = static_cast<bool>(v.rebuilt)};
+          .rebuilt = static_cast<bool>(v.rebuilt),
+          .is_copy = v.held.is_copy(),
+          .holders = v.holders,
+          .uses = v.uses};
+}
+
+std::vector<TapeView::ValueId> RuntimeView::saved() const {
+  std::vector<ValueId> saved;
+  for (const Handle* const handle : tape_.handles.all()) saved.push_back(handle->value());
+  return saved;
+}
+
+bool RuntimeView::is_shared(ValueId id) const {
+  const retrace::Value& v = tape_.value(id);
+  return v.held ? v.held.is_shared() : v.rebuilt && v.rebuilt.use_count() > 1;
+}
+
+bool RuntimeView::is_elsewhere(ValueId id) const {
+  const retrace::Value& v = tape_.value(id);
+  const bool given = v.given && v.given->use_count() > 0;
+  return given || tape_.storage(v.storage).pin.use_count() > 0;
 }
 
 std::vector<TapeView::Arg> RuntimeView::args(OpId id) const {
@@ -29,6 +51,11 @@ std::vector<TapeView::ValueId> RuntimeView::results(OpId id) const {
   std::vector<ValueId> results;
   for_each_output(tape_.op(id), [&](ValueId v) { results.push_back(v); });
   return results;
+}
+
+void RuntimeView::give_up(ValueId id) {
+  tape_.value(id).keep = false;
+  tape_.let_go(id);
 }
 
 void RuntimeView::let_go(ValueId id) {

@@ -14,6 +14,10 @@ class RuntimeView final : public TapeView {
       : tape_(tape), saved_in_(saved_in), counters_(counters) {}
 
   Value value(ValueId id) const override;
+  ValueId next_value() const override { return tape_.next_value(); }
+  std::vector<ValueId> saved() const override;
+  bool is_shared(ValueId id) const override;
+  bool is_elsewhere(ValueId id) const override;
   OpId next_op() const override { return tape_.next_op(); }
   bool has_op(OpId id) const override { return tape_.find_op(id) != nullptr; }
   bool is_pending(OpId id) const override { return tape_.op(id).pending > 0; }
@@ -26,6 +30,10 @@ class RuntimeView final : public TapeView {
 
   void hold(ValueId id) override { tape_.hold(id, *saved_in_); }
   void let_go(ValueId id) override;
+  void give_up(ValueId id) override;
+  bool may_have_idle() const override { return retrace::may_have_idle(tape_); }
+  bool let_go_idle() override { return retrace::let_go_idle(tape_); }
+  void let_go_roots() override { retrace::let_go_roots(tape_); }
 
  private:
   Tape& tape_;

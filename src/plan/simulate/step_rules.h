@@ -16,12 +16,16 @@ class StepRules {
   virtual void held(ValueId value) = 0;
   virtual void saving(ValueId value) = 0;  // autograd does; it is not counted as needed yet
   virtual void saved(ValueId value) = 0;
-  virtual void dropped(ValueId value) = 0;  // a saved tensor; it is not counted as needed any more
+  virtual void followed(ValueId value) = 0;  // by a saved tensor, to what it has become: it is saved now
+  virtual void dropped(ValueId value) = 0;   // a saved tensor; it is not counted as needed any more
   virtual void nobody_alive(ValueId value) = 0;
   virtual void backward_begins() = 0;
+  virtual void unpacking(ValueId value) = 0;
   // These ops, in this order, are about to be run again for `target`.
   virtual void rebuild_begins(ValueId target, const std::vector<OpId>& order) = 0;
-  virtual void peak_rises(int64_t live_bytes) = 0;  // to more than was ever live, unless something is let go of now
+  virtual void rebuild_ended() = 0;
+  // So many more bytes than are live now would be more than were ever live, unless something is let go of.
+  virtual void peak_rises(int64_t more_bytes) = 0;
 };
 
 }  // namespace retrace::plan

@@ -21,6 +21,7 @@ StepSimulation::StepSimulation(const Graph& graph, Effort* effort)
       effort_(effort),
       keepable_(plan::keepable(graph)),
       offered_(graph.values.size(), graph.events.size()),
+      saved_root_(graph.handles.size()),
       visited_(graph.ops.size()),
       touched_values_(graph.values.size()),
       touched_ops_(graph.ops.size()) {
@@ -42,12 +43,25 @@ StepSimulation::StepSimulation(const Graph& graph, Effort* effort)
   const auto unpack = [](const Event& e) { return e.kind == EventKind::unpack; };
   first_unpack_ =
       static_cast<size_t>(std::find_if(graph.events.begin(), graph.events.end(), unpack) - graph.events.begin());
+  find_moves();
   drops_in_forward_ =
       std::any_of(graph.events.begin(), graph.events.begin() + static_cast<std::ptrdiff_t>(first_unpack_),
-                  [](const Event& e) { return e.kind == EventKind::drop; });
+                  [&](const Event& e) { return e.kind == EventKind::drop && moves_[at(e.id)] == 0; });
   released_.assign(storage_count(graph), graph.events.size());
   peaks_.early.resize(graph.events.size());
   peaks_.late.resize(graph.events.size());
+}
+
+// A saved tensor that is written in place before backward stands for what it becomes: one handle is dropped and, at once,
+// another of the same storage saved. (handles_follow() in tape/writes.cpp)
+void StepSimulation::find_moves() {
+  moves_.resize(graph_.handles.size());
+  for (size_t e = 0; e + 1 < first_unpack_; ++e) {
+    const Event &event = graph_.events[e], &next = graph_.events[e + 1];
+    if (event.kind != EventKind::drop || next.kind != EventKind::save) continue;
+    const ValueId before = graph_.handles[at(event.id)], after = graph_.handles[at(next.id)];
+    if (before < after && storage(before) == storage(after)) moves_[at(event.id)] = moves_[at(next.id)] = 1;
+  }
 }
 
 void StepSimulation::begin(const Choices& choices, const Limits& limits) {
@@ -216,7 +230,7 @@ void StepSimulation::apply(const Event& event) {
 void StepSimulation::note_peak(int64_t extra) {
   int64_t total = other_ + now_.live + extra;
   if (total > outcome.peak_bytes && rules_ != nullptr) {
-    rules_->peak_rises(total);
+    rules_->peak_rises(extra);
     total = other_ + now_.live + extra;
   }
   if (total <= event_peak_ && total <= outcome.peak_bytes) return;
@@ -382,13 +396,24 @@ void StepSimulation::add_held(int64_t bytes) {
   outcome.kept_bytes = std::max(outcome.kept_bytes, now_.held_bytes);
 }
 
-bool StepSimulation::is_living(ValueId id) const {
+bool StepSimulation::has_storage(ValueId id) const {
   const int32_t its = storage(id);
-  return its != kNone && now_.current[at(its)] == id && now_.buffers[at(storage_buffer(its))].references > 0;
+  return its != kNone && (graph_.values[at(id)].external || now_.buffers[at(storage_buffer(its))].references > 0);
 }
 
+bool StepSimulation::is_living(ValueId id) const { return has_storage(id) && now_.current[at(storage(id))] == id; }
+
 bool StepSimulation::is_shared(ValueId id) const {
-  return now_.values[at(id)].way == kAsItIs && now_.buffers[at(storage_buffer(storage(id)))].references > 1;
+  const SimValue& v = now_.values[at(id)];
+  if (v.way == kAsItIs) return now_.buffers[at(storage_buffer(storage(id)))].references > 1;
+  return v.rebuilt != 0 && now_.buffers[at(v.rebuilt)].references > 1;
+}
+
+bool StepSimulation::is_in_hand(ValueId id) const {
+  for (size_t h = 0; h < graph_.handles.size(); ++h) {
+    if (graph_.handles[h] == id && now_.in_hand[h] != 0) return true;
+  }
+  return false;
 }
 
 void StepSimulation::hold_if_wanted(ValueId id) {
@@ -419,11 +444,12 @@ void StepSimulation::stop_holding(ValueId id) {
 
 void StepSimulation::save(HandleId handle) {
   const ValueId id = graph_.handles[at(handle)];
-  if (value(id).producer == kNone) {
+  saved_root_[at(handle)] = value(id).producer == kNone;
+  if (saved_root_[at(handle)] != 0) {
     reference(storage_buffer(storage(id)));  // the handle itself has it
   } else {
     hold_if_wanted(id);
-    if (rules_ != nullptr) rules_->saving(id);
+    if (rules_ != nullptr && moves_[at(handle)] == 0) rules_->saving(id);
   }
   change_need<Alive>(*this, id, 1);
   change_need<Reach>(*this, id, 1);
@@ -432,7 +458,8 @@ void StepSimulation::save(HandleId handle) {
   } else {
     saved_.push_back(handle);
   }
-  if (rules_ != nullptr && value(id).producer != kNone) rules_->saved(id);
+  if (rules_ == nullptr || saved_root_[at(handle)] != 0) return;
+  moves_[at(handle)] == 0 ? rules_->saved(id) : rules_->followed(id);
 }
 
 }  // namespace retrace::plan

@@ -136,10 +136,13 @@ class StepSimulation {
   // For StepRules: what they may do, and look at.
   void hold(ValueId id, int way);
   void stop_holding(ValueId id);
-  void add_held(int64_t bytes);      // that are no value's own
-  bool is_living(ValueId id) const;  // its storage has its content
-  bool is_shared(ValueId id) const;  // not only the tape has it
+  void add_held(int64_t bytes);        // that are no value's own
+  bool has_storage(ValueId id) const;  // with this content or a later one
+  bool is_living(ValueId id) const;    // with this content
+  bool is_shared(ValueId id) const;    // not only the tape has it
+  bool is_in_hand(ValueId id) const;   // backward has unpacked it
   bool is_dropping() const { return dropping_; }
+  int64_t live_bytes() const { return other_ + now_.live; }
   // Of what the running rebuild makes up to an op, only these values stay, sorted.
   void pass_through(OpId until, std::vector<ValueId> but);
 
@@ -153,6 +156,7 @@ class StepSimulation {
     double store_seconds = 0, load_seconds = 0;
   };
 
+  void find_moves();
   int wanted_way(ValueId id) const;  // in which the choice holds it, or none
   void touch(size_t& first) {
     if (touches_ == Touches::record) {
@@ -197,6 +201,7 @@ class StepSimulation {
   int32_t obtain(ValueId id);
   int32_t materialize(ValueId target);
   void collect_ops(ValueId target);
+  void end_rebuild();
   void replay(OpId id);
   bool may_take_shortcut(OpId id);
   int32_t scratch_for(const SimOp& o, size_t argument);
@@ -210,7 +215,8 @@ class StepSimulation {
   const std::vector<bool> keepable_;
   std::vector<char> repeatable_;  // by op: makes something that can be made again
   bool drops_in_forward_ = false;
-  bool dropping_ = false;  // a saved tensor
+  std::vector<char> moves_;  // by handle: a tensor that was saved became another content, and this is what it was or is
+  bool dropping_ = false;    // a saved tensor
   std::vector<SimValue> first_values_;
   std::vector<SimOp> first_ops_;
   std::vector<OpCost> costs_;       // by op
@@ -229,6 +235,7 @@ class StepSimulation {
   OpId passes_until_ = kNone;
   std::vector<ValueId> passes_but_;
   std::vector<HandleId> saved_;    // in forward
+  std::vector<char> saved_root_;   // by handle: it keeps the value itself
   std::vector<uint32_t> visited_;  // by op: the last replay that it was part of
   std::vector<OpId> order_;        // of one replay
   std::vector<ValueId> stack_;     //

@@ -19,6 +19,7 @@ void StepSimulation::unpack(HandleId handle) {
   if (!now_.in_backward) begin_backward();
   const auto h = at(handle);
   const ValueId id = graph_.handles[h];
+  if (rules_ != nullptr && saved_root_[h] == 0) rules_->unpacking(id);
   if (history != nullptr) note_fate(id);
   const int32_t its = materialize(id);
   if (its != 0 && now_.in_hand[h] == 0) {
@@ -27,7 +28,7 @@ void StepSimulation::unpack(HandleId handle) {
   }
   --value(id).uses;
   free_if_unused(id);
-  passes_until_ = kNone;
+  if (rules_ != nullptr) end_rebuild();
   if (now_.consumed[h] != 0) return;
   now_.consumed[h] = 1;
   change_need<Pending>(*this, id, -1);
@@ -46,12 +47,12 @@ void StepSimulation::drop(HandleId handle) {
   const ValueId id = graph_.handles[h];
   if (now_.in_backward && now_.consumed[h] == 0) change_need<Pending>(*this, id, -1);
   now_.consumed[h] = 1;
-  dropping_ = true;
+  dropping_ = now_.in_backward || moves_[h] == 0;
   change_need<Alive>(*this, id, -1);
   change_need<Reach>(*this, id, -1);
   dropping_ = false;
-  if (rules_ != nullptr && value(id).producer != kNone) rules_->dropped(id);
-  if (value(id).producer == kNone) unreference(storage_buffer(storage(id)));
+  if (rules_ != nullptr && saved_root_[h] == 0) rules_->dropped(id);
+  if (saved_root_[h] != 0) unreference(storage_buffer(storage(id)));
   if (now_.in_hand[h] != 0) unreference(now_.in_hand[h]);
   now_.in_hand[h] = 0;
 }
@@ -185,6 +186,11 @@ void StepSimulation::take_rebuilt(ValueId id, int32_t content) {
   v.rebuilt = content;
   buffer(content).value = id;
   if (v.uses == 0) free_if_unused(id);
+}
+
+void StepSimulation::end_rebuild() {
+  passes_until_ = kNone;
+  rules_->rebuild_ended();
 }
 
 void StepSimulation::pass_through(OpId until, std::vector<ValueId> but) {
