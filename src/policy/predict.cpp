@@ -6,6 +6,7 @@
 #include "policy/predicted_step.h"
 
 namespace retrace {
+
 plan::Outcome predict(const plan::Graph& graph, const Policy& policy, plan::History* history) {
   const PolicyRules& rules = policy.rules();
   if (rules.budget() != nullptr) {

@@ -53,7 +53,7 @@ void PredictedStep::decide(const PolicyRules& rules) {
 }
 
 plan::Outcome PredictedStep::run(plan::History* history) {
-  if (history != nullptr) history->begin(graph_.events.size());
+  if (history != nullptr) history->begin(graph_.values.size(), graph_.events.size());
   simulation_.history = history;
   simulation_.wants_event_peaks = true;
   simulation_.follow(this);

@@ -3,16 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/graph/roots.h"
+#include "plan/solve/bearable.h"
 #include "policy/parse.h"
-#include "policy/predict.h"
 
 namespace retrace::report {
 namespace {
 
 constexpr int kMostEvery = 1 << 20;  // larger than the number of cut vertices of any tape that is looked at
 
-bool same(const plan::Outcome& a, const plan::Outcome& b) {
-  return a.peak_bytes == b.peak_bytes && a.ops_replayed == b.ops_replayed && a.replay_seconds == b.replay_seconds;
+bool same(const PolicyFigures& a, const PolicyFigures& b) {
+  return a.peak_bytes == b.peak_bytes && a.ops_again == b.ops_again && a.extra_seconds == b.extra_seconds;
 }
 
 bool is_better(const PolicyFigures& a, const PolicyFigures& b) {
@@ -41,35 +42,56 @@ std::vector<FrontierPoint> plans(const plan::Graph& graph, const Frontier& front
   return points;
 }
 
-}  // namespace
-
-std::vector<std::string> frontier_policies(const plan::Graph& graph) {
-  std::vector<std::string> names{"full"};
-  const auto outcome = [&](int n) { return predict(graph, every(n)); };
-  const plan::Outcome nothing_kept = outcome(kMostEvery);
-  for (int n = 1, step = 1; n < kMostEvery; n += step) {
-    const plan::Outcome now = outcome(n);
-    if (same(now, nothing_kept)) break;
-    names.push_back("every:" + std::to_string(n));
+void add_every_policy(const plan::Graph& graph, const std::function<void(const std::string&)>& add,
+                      std::vector<FrontierPoint>& points) {
+  const PolicyFigures nothing_kept = figures_of(graph, every(kMostEvery));
+  const bool large = graph.ops.size() > kLargeTape;
+  add("full");
+  for (int n = 1, step = 1; n < kMostEvery; n = large ? 4 * n : n + step) {
+    add("every:" + std::to_string(n));
+    if (same(points.back().figures, nothing_kept)) {
+      points.pop_back();
+      break;
+    }
     if (n >= 4 * step) step *= 2;
   }
-  names.insert(names.end(), {"selective", "recompute_all"});
-  return names;
+  add("selective");
+  add("recompute_all");
 }
+
+// Where the ladder of budgets begins.
+int64_t first_rung(const plan::Graph& graph, const Frontier& frontier) {
+  if (graph.ops.size() <= kLargeTape) {
+    const auto smallest = plan::bearable(plan::without(graph, plan::idle_roots(graph)));
+    return smallest ? smallest->peak_bytes : frontier.plain_bytes;
+  }
+  int64_t lowest = frontier.plain_bytes;
+  for (const FrontierPoint& point : frontier.points) {
+    if (point.figures.fits) lowest = std::min(lowest, point.figures.peak_bytes);
+  }
+  return lowest;
+}
+
+}  // namespace
 
 Frontier find_frontier(const plan::Graph& graph, const std::vector<std::string>& policies, int budgets,
                        const std::function<void(const std::string&)>& begin) {
   Frontier frontier;
   frontier.plain_bytes = plan::plain(graph).peak_bytes;
   frontier.plain_seconds = graph.seconds;
-  frontier.smallest_bytes = plan::smallest(graph).peak_bytes;
-  char mark = 'a';
-  for (const std::string& name : policies) {
+  const auto add = [&](const std::string& name) {
     begin(name);
+    const size_t letter = frontier.points.size();
     FrontierPoint point{.figures = figures_of(graph, parse_policy(name, graph))};
     point.figures.policy = name;
-    point.mark = mark <= 'z' ? mark++ : '*';
+    point.mark = letter < 26 ? static_cast<char>('a' + letter) : '*';
     frontier.points.push_back(std::move(point));
+  };
+  for (const std::string& name : policies) add(name);
+  if (policies.empty()) add_every_policy(graph, add, frontier.points);
+  if (budgets > 0) {
+    begin("smallest budget");
+    frontier.smallest_bytes = first_rung(graph, frontier);
   }
   for (FrontierPoint& point : plans(graph, frontier, budgets, begin)) frontier.points.push_back(std::move(point));
   for (FrontierPoint& point : frontier.points) {

@@ -38,10 +38,23 @@ std::optional<plan::Graph> first_that_fits(const plan::Graph& graph, int64_t bud
                                            std::optional<plan::Plan>& plan) {
   for (auto roots : {&plan::idle_roots, &plan::unsaved_roots}) {
     plan::Graph held = plan::without(graph, roots(graph));
+    if (held.ops.size() > kLargeTape && !plan::quick_solve(held, budget_bytes, plan::kUnlimited, stop)) continue;
     plan = plan::solve(held, budget_bytes, {.stop = stop}).plan;
     if (plan) return held;
   }
   return std::nullopt;
+}
+
+void fill_smallest(const plan::Graph& graph, PolicyFigures& figures) {
+  plan::Outcome smallest = graph.ops.size() > kLargeTape ? plan::plain(graph) : plan::smallest(graph);
+  if (graph.ops.size() > kLargeTape) {
+    for (const Policy& policy : {every(1), every(4), every(16), recompute_all()}) {
+      plan::Outcome outcome = predict(graph, policy);
+      if (outcome.peak_bytes < smallest.peak_bytes) smallest = std::move(outcome);
+    }
+  }
+  figures.smallest_bytes = smallest.peak_bytes;
+  figures.smallest_at_peak = smallest.at_peak;
 }
 
 int64_t bytes_of(const Budget& budget, const plan::Graph& graph) {
@@ -61,10 +74,8 @@ PolicyFigures figures_within(const plan::Graph& graph, int64_t budget_bytes, con
     figures = fill(*held, "", std::move(outcome), std::move(history));
     figures.plan = std::move(plan);
   } else {
-    const plan::Outcome smallest = plan::smallest(graph);
     figures.fits = false;
-    figures.smallest_bytes = smallest.peak_bytes;
-    figures.smallest_at_peak = smallest.at_peak;
+    fill_smallest(graph, figures);
   }
   figures.policy = "budget:" + retrace::budget(budget_bytes).text();
   figures.budget_bytes = budget_bytes;

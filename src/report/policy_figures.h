@@ -37,16 +37,20 @@ struct PolicyFigures {
   std::optional<int64_t> budget_bytes;
   std::optional<plan::Plan> plan;  // of a budget that fits
   bool fits = true;                // if not, only the budget and what follows is filled
-  int64_t smallest_bytes = 0;      // the smallest budget that would do
+  int64_t smallest_bytes = 0;  // the smallest budget that would do; of a large tape, the lowest peak of named policies
   plan::Owners smallest_at_peak;
 
   double ratio(double plain_seconds) const { return plain_seconds > 0 ? step_seconds / plain_seconds : 1; }
 };
 
+// Rebuilding all of a larger one each time, for the smallest budget there is, takes the square of its operators.
+inline constexpr size_t kLargeTape = 5000;  // operators
+
 // `policy` may be a budget, which takes a search; `stop` ends it at the best plan found so far.
 PolicyFigures figures_of(const plan::Graph& graph, const Policy& policy, const std::stop_token& stop = {});
 
-// The same for a budget in bytes, as a Session plans for it.
+// The same for a budget in bytes, as a Session plans for it. On a large tape a budget for which quick plans find nothing counts
+// as one that does not fit: to prove it would take minutes.
 PolicyFigures figures_within(const plan::Graph& graph, int64_t budget_bytes, const std::stop_token& stop = {});
 
 }  // namespace retrace::report

@@ -1,6 +1,7 @@
 // What a run tells of itself event by event adds up to what its outcome says.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <random>
 
@@ -31,6 +32,8 @@ TEST(History, AddsUpToTheOutcome) {
     ASSERT_DOUBLE_EQ(std::accumulate(history.replay_seconds.begin(), history.replay_seconds.end(), 0.0),
                      outcome.replay_seconds);
     ASSERT_EQ(static_cast<int64_t>(history.rebuilds.size()), outcome.ops_replayed);
+    const bool any_rebuilt = std::count(history.fates.begin(), history.fates.end(), History::Fate::rebuilt) > 0;
+    ASSERT_EQ(any_rebuilt, outcome.ops_replayed > 0);
   }
 }
 

@@ -26,6 +26,7 @@ void add_doctor(CLI::App& program, int& exit_code);
 void add_explain(CLI::App& program, int& exit_code);
 void add_frontier(CLI::App& program, int& exit_code);
 void add_plan(CLI::App& program, int& exit_code);
+void add_report(CLI::App& program, int& exit_code);
 void add_trace(CLI::App& program, int& exit_code);
 
 int explain_mlp4(bool json);  // the hand trace; prints it

@@ -27,7 +27,8 @@ using report::human_bytes;
 constexpr const char* kHelp = R"(
 Every policy is a point: so much memory, so much time. The named ones are predicted from the tape: full storage, every:N for each
 N (a dial, not a switch), selective, and recompute_all. The planner answers for any budget; here for a ladder of them, from the
-smallest that holds to the plain peak. What another point beats in both is marked 'worse'.
+smallest at a bearable price (below it a little less memory can double the time) to the plain peak. What another point beats
+in both is marked 'worse'.
 
 Memory is the peak of all live tensor bytes, weights included. Time is of the whole step, full storage being 1.
 
@@ -38,6 +39,8 @@ Examples:
   retrace frontier run.tape --policy full every:2 selective:aten::mm --json
 
 Exit codes: 0 all is well, 2 the command line or the tape cannot be meant.)";
+
+constexpr size_t kUsualPolicies = 12;  // about as many as there are, for the progress bar
 
 struct Options {
   std::string tape, output;
@@ -99,8 +102,9 @@ std::string table_text(const report::Frontier& frontier) {
 
 std::string text(const Options& options, const report::Frontier& frontier) {
   std::string all = options.tape + ": plain peak " + human_bytes(frontier.plain_bytes) + ", plain step " +
-                    report::human_seconds(frontier.plain_seconds) + ", smallest budget that holds " +
-                    human_bytes(frontier.smallest_bytes) + "\n\n" + table_text(frontier) +
+                    report::human_seconds(frontier.plain_seconds) +
+                    (frontier.smallest_bytes > 0 ? ", budgets from " + human_bytes(frontier.smallest_bytes) : "") +
+                    "\n\n" + table_text(frontier) +
                     "\nTime of a step against its peak; ● plans for budgets, letters as in the table\n\n" +
                     draw_frontier(frontier, terminal_columns());
   if (!options.output.empty()) all += "\nWritten to " + options.output + ".\n";
@@ -110,11 +114,11 @@ std::string text(const Options& options, const report::Frontier& frontier) {
 int run(const Options& options) {
   if (!options.output.empty()) check_writable("frontier", options.output);
   const plan::Graph graph = read_tape("frontier", options.tape);
-  const auto policies = options.policies.empty() ? report::frontier_policies(graph) : options.policies;
   const report::Frontier frontier = [&] {
-    Progress progress(static_cast<int64_t>(policies.size()) + options.budgets);
+    Progress progress(static_cast<int64_t>(options.policies.empty() ? kUsualPolicies : options.policies.size()) +
+                      options.budgets + 1);
     bool first = true;
-    return report::find_frontier(graph, policies, options.budgets, [&](const std::string& next) {
+    return report::find_frontier(graph, options.policies, options.budgets, [&](const std::string& next) {
       if (!first) progress.advance();
       first = false;
       progress.show(next);

@@ -17,7 +17,13 @@ namespace {
 
 constexpr const char* kExamples = R"(
 Examples:
-  retrace demo                               train a small GPT plain and checkpointed, side by side
+  retrace demo                               train a small GPT plain, checkpointed, and within half the memory
+  retrace trace gpt -o run.tape              record one training step, of a model of ours or of a TorchScript file
+  retrace explain run.tape                   what fills memory, and what each policy would make of it
+  retrace explain mlp4                       a step of a 4-layer net, small enough to check on paper
+  retrace plan run.tape --budget 60%         the fastest plan found within a budget, and a bound on the best
+  retrace frontier run.tape -o x.svg         memory against time for every policy and for budgets
+  retrace report run.tape -o report.html     a tape as a page to look at and decide with
   retrace doctor --params 7B --device h100   does it fit, and what to do if not
   retrace bench gpt                          what each policy saves and costs on the 8-block GPT
   retrace bench unet --policy every:2 selective --steps 9
@@ -26,7 +32,8 @@ Examples:
   retrace bench planner                      how long planning takes, and how far plans can be from the best
   retrace bench examples lstm nerf           whole training programs within 80 % and 60 %, against plain runs
 
-Exit codes: 0 all is well, 1 gradients differ or a step failed, 2 the command line cannot be meant.)";
+Exit codes: 0 all is well; 1 gradients differ, a step failed, or a budget does not fit; 2 the command line, or a file it
+names, cannot be meant.)";
 
 std::vector<std::string> commands_of(const CLI::App& program) {
   std::vector<std::string> names;
@@ -93,6 +100,7 @@ int main(int argc, char** argv) {
   retrace::cli::add_explain(program, exit_code);
   retrace::cli::add_plan(program, exit_code);
   retrace::cli::add_frontier(program, exit_code);
+  retrace::cli::add_report(program, exit_code);
   retrace::cli::add_trace(program, exit_code);
   return parse_and_run(program, argc, argv, exit_code);
 }

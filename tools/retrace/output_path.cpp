@@ -10,10 +10,11 @@
 
 namespace retrace::cli {
 
-void check_writable(const std::string& command, const std::string& path) {
+void check_writable(const std::string& command, const std::string& path, const std::string& option) {
   namespace fs = std::filesystem;
   const auto refuse = [&](const std::string& what) {
-    throw BadInput("[" + command + "] '" + path + "' " + what + ", nothing was run. Choose another path with -o.");
+    throw BadInput("[" + command + "] '" + path + "' " + what + ", nothing was run. Choose another path with " +
+                   option + ".");
   };
   if (path.empty()) refuse("is no path");
   std::error_code ignored;

@@ -25,7 +25,7 @@ void Progress::show(const std::string& what) const {
   if (!terminal_) return;
   const int64_t filled = kBarWidth * std::min(done_, total_) / total_;
   std::cerr << kWipe << '[' << std::string(filled, '#') << std::string(kBarWidth - filled, '.') << "] "
-            << 100 * done_ / total_ << "%  " << what << std::flush;
+            << 100 * std::min(done_, total_) / total_ << "%  " << what << std::flush;
 }
 
 Waiting::Waiting(std::string what) {

@@ -173,7 +173,10 @@ int run(const Options& options) {
     session.save_tape(options.output);
     describe(model.name, options.output);
   } catch (const c10::Error& error) {
-    std::cerr << "retrace: [trace] " << options.model << ": the step failed (" << first_line(error)
+    const std::string what = first_line(error);
+    const bool too_large = what.starts_with("[retrace::memory]");  // see limit_to_available_memory()
+    std::cerr << "retrace: [trace] " << options.model << ": the step "
+              << (too_large ? "needs more memory than this machine has free" : "failed") << " (" << what
               << "), no tape was written. Try other sizes.\n";
     return kFailed;
   }

@@ -1,27 +1,39 @@
-// One training of the demo's GPT, plain or checkpointed, and what it took.
+// One training of the demo's GPT: plain, with every block checkpointed, or within a budget; and what it took.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <torch/optim/adamw.h>
 
 #include <retrace/memory.h>
+#include <retrace/session.h>
 
 #include "demo_text.h"
 #include "models/gpt.h"
 
 namespace retrace::cli {
 
+enum class Training {
+  plain,
+  measured,  // as plain, recorded for a tape
+  every_block,
+  within_budget,
+};
+
 class Trainer {
  public:
-  Trainer(const models::GptShape& shape, int64_t vocabulary, bool checkpointed);
+  // `budget_bytes`: of a training within a budget, what it may have live itself.
+  Trainer(const models::GptShape& shape, int64_t vocabulary, Training how, int64_t budget_bytes = 0);
 
   // Forward, backward and the optimizer's step, dropout drawn from `seed`. Gradients stay for comparing until
   // drop_gradients(). `foreign_bytes`: what other trainings hold, not to be counted here.
   void step(const TextBatch& batch, uint64_t seed, int64_t foreign_bytes);
   void drop_gradients();
+
+  void save_tape(const std::string& path) const { session_->save_tape(path); }  // of a measured training
 
   const models::Model& model() const { return gpt_.model; }
   double loss() const { return loss_; }
@@ -34,12 +46,15 @@ class Trainer {
 
  private:
   at::Tensor forward();
+  void begin_session(int64_t foreign_bytes);
 
-  bool checkpointed_;
+  Training how_;
+  int64_t budget_bytes_;
   int64_t resident_bytes_;
   models::TextGpt gpt_;
   torch::optim::AdamW optimizer_;
   memory::Watch watch_;
+  std::optional<Session> session_;
   double loss_ = 0;
   std::vector<double> seconds_;
   int64_t peak_bytes_ = 0;

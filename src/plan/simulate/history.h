@@ -16,6 +16,7 @@ struct History {
     int64_t bytes;
     Owner owner;
   };
+  enum class Fate : uint8_t { not_asked, kept, encoded, rebuilt };  // how backward got a value
   struct Rebuild {
     OpId op;
     size_t event;  // that asked for it
@@ -28,9 +29,11 @@ struct History {
   std::vector<Owners> owners;          // by event, at its highest point
   std::vector<double> replay_seconds;  // by event: rebuilding, storing and loading
   std::vector<Rebuild> rebuilds;       // in the order they ran
+  std::vector<Fate> fates;             // by value: kept only if it was so whenever it was asked for
   std::vector<Live> live;              // of the tape's values
 
-  void begin(size_t events) {
+  void begin(size_t values, size_t events) {
+    fates.assign(values, Fate::not_asked);
     owners.assign(events, {});
     replay_seconds.assign(events, 0);
     rebuilds.clear();

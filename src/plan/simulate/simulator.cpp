@@ -28,7 +28,8 @@ Outcome Simulator::run(const Choices& choices, bool event_peaks, int64_t give_up
 }
 
 Outcome Simulator::run(const Choices& choices, History& history) {
-  history.begin(state_->whole.graph().events.size());
+  const Graph& graph = state_->whole.graph();
+  history.begin(graph.values.size(), graph.events.size());
   state_->whole.history = &history;
   Outcome outcome = run(choices, /*event_peaks=*/true);
   state_->whole.history = nullptr;

@@ -178,6 +178,7 @@ class StepSimulation {
   Owners owners(int64_t extra) const;
   void list_live();
   void note_history(int64_t extra);
+  void note_fate(ValueId id);
   static int32_t storage_buffer(int32_t storage) { return storage + 1; }
   int32_t storage(ValueId id) const { return graph_.values[at(id)].storage; }
   bool released(ValueId id) const { return storage(id) != kNone && released_[at(storage(id))] <= now_.next_event; }

@@ -30,6 +30,7 @@ void StepSimulation::unpack(HandleId handle) {
   const auto h = at(handle);
   const ValueId id = graph_.handles[h];
   if (rules_ != nullptr) rules_->unpacking(handle);
+  if (history != nullptr) note_fate(id);
   const int32_t its = materialize(id);
   if (its != 0 && now_.in_hand[h] == 0) {
     reference(its);
@@ -42,6 +43,14 @@ void StepSimulation::unpack(HandleId handle) {
   if (now_.consumed[h] != 0) return;
   now_.consumed[h] = 1;
   change_need<Pending>(*this, id, -1);
+}
+
+void StepSimulation::note_fate(ValueId id) {
+  const int32_t there = content(id);
+  using enum History::Fate;
+  const bool as_it_was = value(id).producer == kNone || (there != 0 && !buffer(there).rebuilt);
+  const History::Fate fate = value(id).way > kAsItIs ? encoded : as_it_was ? kept : rebuilt;
+  history->fates[at(id)] = std::max(history->fates[at(id)], fate);
 }
 
 void StepSimulation::drop(HandleId handle) {

@@ -1,0 +1,56 @@
+// Every rung of the ladder is a plan that keeps its budget, and a larger budget is never slower.
+#include "report/ladder.h"
+
+#include <gtest/gtest.h>
+
+#include <retrace/errors.h>
+
+#include "synthetic/graphs.h"
+
+namespace retrace::report {
+namespace {
+
+TEST(Ladder, RisesInBudgetAndFallsInTime) {
+  for (const plan::Graph& graph : {plan::synthetic_transformer(4), plan::synthetic_resnet(1)}) {
+    int told = 0;
+    const std::vector<Rung> rungs = ladder(graph, 8, [&](int) { ++told; });
+    EXPECT_EQ(told, 8);
+    ASSERT_GE(rungs.size(), 4U);
+    EXPECT_EQ(rungs.back().plan.budget_bytes, plan::plain(graph).peak_bytes);
+    EXPECT_EQ(rungs.back().plan.replay_seconds, 0);
+    EXPECT_LT(rungs.front().plan.peak_bytes, rungs.back().plan.peak_bytes);
+    for (size_t i = 0; i < rungs.size(); ++i) {
+      plan::verify(rungs[i].plan, *rungs[i].graph);
+      if (i == 0) continue;
+      EXPECT_GT(rungs[i].plan.budget_bytes, rungs[i - 1].plan.budget_bytes);
+      EXPECT_LE(rungs[i].plan.replay_seconds, rungs[i - 1].plan.replay_seconds);
+    }
+  }
+}
+
+TEST(Ladder, IsTheSameEveryTime) {
+  const plan::Graph graph = plan::synthetic_transformer(3);
+  const auto a = ladder(graph, 5, [](int) {}), b = ladder(graph, 5, [](int) {});
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].plan.choices, b[i].plan.choices);
+}
+
+TEST(Ladder, OfAStepThatAllocatesNothingIsHarmless) {
+  const plan::Graph graph;
+  for (const Rung& rung : ladder(graph, 4, [](int) {})) EXPECT_EQ(rung.plan.replay_seconds, 0);
+}
+
+TEST(GraphOf, FindsTheRootsAPlanDoesWithout) {
+  const plan::Graph graph = plan::synthetic_transformer(3);
+  for (const Rung& rung : ladder(graph, 4, [](int) {}))
+    EXPECT_EQ(plan::Simulator(graph_of(rung.plan, graph)).run(rung.plan.choices).peak_bytes, rung.plan.peak_bytes);
+}
+
+TEST(GraphOf, RefusesThePlanOfAnotherTape) {
+  const plan::Graph graph = plan::synthetic_transformer(3);
+  const auto rungs = ladder(graph, 3, [](int) {});
+  EXPECT_THROW(graph_of(rungs.front().plan, plan::synthetic_transformer(2)), UsageError);
+}
+
+}  // namespace
+}  // namespace retrace::report
