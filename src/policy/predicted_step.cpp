@@ -15,7 +15,11 @@ PredictedStep::PredictedStep(const plan::Graph& graph, const PolicyRules& rules)
       choices_(graph.values.size()),
       states_(graph.values.size()),
       repeatable_(graph.ops.size()),
+      dropped_at_(graph.handles.size(), static_cast<int32_t>(graph.events.size())),
       op_walks_(graph.ops.size()) {
+  for (size_t e = 0; e < graph.events.size(); ++e) {
+    if (graph.events[e].kind == plan::EventKind::drop) dropped_at_[at(graph.events[e].id)] = static_cast<int32_t>(e);
+  }
   for (OpId id = 0; id < static_cast<OpId>(graph.ops.size()); ++id) {
     for (const ValueId v : results(id)) {
       state(v).recorded_at = id;
@@ -54,6 +58,9 @@ plan::Outcome PredictedStep::run(plan::History* history) {
   simulation_.wants_event_peaks = true;
   simulation_.follow(this);
   simulation_.begin(choices_, {});
+  const auto events = static_cast<int32_t>(graph_.events.size());
+  if (graph_.backwards.empty()) run_backward({static_cast<int32_t>(simulation_.first_unpack()), events});
+  for (const plan::Backward& backward : graph_.backwards) run_backward(backward);
   simulation_.run_until(graph_.events.size());
   return simulation_.finish();
 }
@@ -79,20 +86,26 @@ void PredictedStep::prepare_write(const plan::Op& op, const plan::Arg& arg) {
   if (is_update || bytes > kSmallRootBytes) {
     simulation_.value(arg.becomes).producer = kNone;
     dirty_ |= state(arg.value).consumed;
-    let_go(arg.value);
     return;
   }
-  let_go(arg.value);
-  state(arg.value).copied = true;
+  if (std::find(copies_.begin(), copies_.end(), arg.value) != copies_.end()) return;
   simulation_.add_held(bytes);
-  note_held(arg.value);
+  copies_.push_back(arg.value);
 }
 
 void PredictedStep::op_ran(OpId id) {
+  const plan::Op& op = graph_.ops[at(id)];
+  for (const plan::Arg& arg : op.args) {
+    if (arg.becomes != kNone && !state(arg.value).copied) let_go(arg.value);
+  }
+  for (const ValueId v : std::exchange(copies_, {})) {
+    state(v).copied = true;
+    note_held(v);
+  }
   next_op_ = id + 1;
+  if (!has_op(id)) return;
   ++ops_recorded_;
   ++since_collect_;
-  const plan::Op& op = graph_.ops[at(id)];
   for (const plan::Arg& arg : op.args) {
     if (arg.shape_only) continue;
     State& read = state(arg.value);
@@ -138,18 +151,38 @@ void PredictedStep::dropped(ValueId id) {
 
 // While recording goes on, an op still to come may read what needs this, and only a root cannot be had again.
 void PredictedStep::nobody_alive(ValueId id) {
-  const bool in_backward = simulation_.now().in_backward;
-  if (!is_held(id) || (!in_backward && (is_root(id) || !simulation_.is_dropping()))) return;
+  if (!is_held(id) || (!in_backward_ && (is_root(id) || !simulation_.is_dropping()))) return;
   let_go(id);
-  dirty_ |= in_backward;
+  dirty_ |= in_backward_;
 }
 
-void PredictedStep::backward_begins() {
-  collect();
+void PredictedStep::run_backward(const plan::Backward& backward) {
+  simulation_.run_until(at(backward.begin));
+  in_backward_ = !backward.records;
+  backward_end_ = backward.end;
+  if (in_backward_) collect();
   if (cuts_) segmenting_.cuts = cuts_->cuts();
+  simulation_.run_until(at(backward.end));
+  in_backward_ = false;
+  for (const plan::HandleId h : std::exchange(in_passing_, {})) simulation_.take_from_hand(h);
+  if (!simulation_.now().in_backward) return;
+  simulation_.end_backward();
+  for (const ValueId start : std::exchange(segmenting_.starts, {})) state(start).starts_segment = false;
+  segmenting_.segment_bytes = segmenting_.saved_bytes = 0;
 }
 
-void PredictedStep::unpacking(ValueId) { sweep_if_due(); }
+// So many of what a retained graph has unpacked are taken to be in use: the saved tensors of one node, which are told apart
+// from the next one's only if they are dropped. A heuristic.
+constexpr size_t kSavedByNode = 4;
+
+void PredictedStep::unpacking(plan::HandleId handle) {
+  if (!simulation_.keeps_root(handle)) sweep_if_due();
+  if (dropped_at_[at(handle)] < backward_end_) return;
+  in_passing_.push_back(handle);
+  if (in_passing_.size() <= kSavedByNode) return;
+  simulation_.take_from_hand(in_passing_.front());
+  in_passing_.erase(in_passing_.begin());
+}
 
 void PredictedStep::rebuild_begins(ValueId target, const std::vector<OpId>& order) {
   rebuilding_ = true;
@@ -219,7 +252,7 @@ bool PredictedStep::is_shared(ValueId id) const {
   return !state(id).copied && (state(id).external_held || simulation_.is_shared(id));
 }
 
-bool PredictedStep::is_elsewhere(ValueId id) const { return simulation_.has_storage(id) || simulation_.is_in_hand(id); }
+bool PredictedStep::is_elsewhere(ValueId id) const { return simulation_.has_storage(id) || state(id).in_hand > 0; }
 
 std::vector<TapeView::Arg> PredictedStep::args(OpId id) const {
   const plan::Op& op = graph_.ops[at(id)];

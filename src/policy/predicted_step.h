@@ -34,9 +34,9 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   void saved(ValueId value) override;
   void followed(ValueId value) override { ++state(value).handles; }
   void dropped(ValueId value) override;
+  void in_hand(ValueId value, int by) override { state(value).in_hand += by; }
   void nobody_alive(ValueId value) override;
-  void backward_begins() override;
-  void unpacking(ValueId value) override;
+  void unpacking(plan::HandleId handle) override;
   void rebuild_begins(ValueId target, const std::vector<OpId>& order) override;
   void rebuild_ended() override { rebuilding_ = false; }
   void peak_rises(int64_t more_bytes) override;
@@ -63,6 +63,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   void let_go_roots() override;
 
   void decide(const PolicyRules& rules);
+  void run_backward(const plan::Backward& backward);
   void note_held(ValueId id);
   void prepare_write(const plan::Op& op, const plan::Arg& arg);
   bool is_out_of_balance() const { return held_since_balance_ > slack_bytes_; }
@@ -81,6 +82,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   struct State {
     OpId recorded_at = plan::kNone;
     int32_t handles = 0;
+    int32_t in_hand = 0;  // handles that backward has unpacked and not let go of
     uint32_t walk = 0;
     bool consumed = false;       // an op that can be run again reads it
     bool external_held = false;  // came from outside: its bytes are among the other, held or not
@@ -100,6 +102,11 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   HoldInstead instead_;
   Segmenting segmenting_;
   OpId next_op_ = 0;
+  bool in_backward_ = false;  // one that is not recorded
+  int32_t backward_end_ = 0;
+  std::vector<int32_t> dropped_at_;         // by handle: the event; none: the end
+  std::vector<plan::HandleId> in_passing_;  // unpacked by this backward, and not dropped by it
+  std::vector<ValueId> copies_;             // made for the running op, of what it overwrites
 
   // What is held in vain.
   std::vector<ValueId> held_;

@@ -22,7 +22,7 @@ void PredictedStep::give_up(ValueId id) {
 }
 
 void PredictedStep::sweep_if_due() {
-  const bool due = simulation_.now().in_backward ? dirty_ && ++since_dirty_ * 16 > surviving_ops_ : dirty_;
+  const bool due = in_backward_ ? dirty_ && ++since_dirty_ * 16 > surviving_ops_ : dirty_;
   if (due || since_collect_ > std::max(kCollectAtLeast, surviving_ops_)) collect();
 }
 

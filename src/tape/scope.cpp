@@ -212,6 +212,7 @@ BackwardScope::BackwardScope(bool create_graph) : before_(state().phase) {
     tape->measure();
     if (thread.phase == Phase::backward) collect(*tape);  // what was held in case it is needed, and is not
     for (const auto& scope : thread.scopes) publish_cuts(*tape, *scope);
+    if (tape->timeline) tape->timeline->backward_begins(thread.phase == Phase::recorded_backward);
   }
 }
 
@@ -220,6 +221,10 @@ BackwardScope::~BackwardScope() {
   exclude_.reset();
   thread.phase = before_;
   if (--thread.backward_depth > 0) return;
+  if (!thread.scopes.empty() && !SharedTape::Lock::is_any_held()) {
+    const SharedTape::Lock tape(*thread.scopes.front()->tape);
+    if (tape->timeline) tape->timeline->backward_ended();
+  }
   const auto tapes = std::exchange(thread.tapes_in_round, {});
   for (const auto& weak : tapes) {
     if (const auto tape = weak.lock()) SharedTape::Lock(*tape)->end_round(thread.round);

@@ -159,6 +159,15 @@ void Timeline::dropped(Tape& tape, int32_t handle) {
 
 uint64_t Timeline::begin_backward() { return mixed(prefix_hashes_.empty() ? 1 : prefix_hashes_.back(), ++backwards_); }
 
+void Timeline::backward_begins(bool records) {
+  const auto now = static_cast<int32_t>(graph_.events.size());
+  graph_.backwards.push_back({now, now, records});
+}
+
+void Timeline::backward_ended() {
+  if (!ended_ && !graph_.backwards.empty()) graph_.backwards.back().end = static_cast<int32_t>(graph_.events.size());
+}
+
 void Timeline::ran_backward(std::shared_ptr<const BackwardOps> ops, int32_t events_before) {
   description_.add_backward(std::move(ops), events_before);
 }
@@ -194,6 +203,10 @@ void Timeline::end(Tape& tape, double seconds) {
   if (std::exchange(ended_, true)) return;
   note_releases(tape);
   add_event(plan::EventKind::end, 0);
+  if (!graph_.backwards.empty()) {  // one that has not ended yet
+    plan::Backward& last = graph_.backwards.back();
+    if (last.end == last.begin) last.end = static_cast<int32_t>(graph_.events.size());
+  }
   graph_.seconds = seconds;
   graph_.weight_bytes = std::max(graph_.weight_bytes, memory::live()[memory::Owner::weights]);
   graph_.signature = prefix_hashes_.empty() ? 0 : prefix_hashes_.back();

@@ -38,6 +38,8 @@ class Timeline {
 
   // A backward begins: gives its kind, equal in steps that did the same so far. What it has run, itself or one of its kind.
   uint64_t begin_backward();
+  void backward_begins(bool records);
+  void backward_ended();
   void ran_backward(std::shared_ptr<const BackwardOps> ops, int32_t events_before);
   // So far, releases aside: when those are noticed is no property of the step.
   int32_t lasting_events() const { return static_cast<int32_t>(graph_.events.size()) - releases_; }

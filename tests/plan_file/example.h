@@ -35,6 +35,7 @@ inline Graph example() {
               {EventKind::unpack, 0, 316, 332, 16},
               {EventKind::drop, 0, 332, 332, 16},
               {EventKind::end, 0, 316, 316, 16}};
+  g.backwards = {{.begin = 2, .end = 4, .records = false}};
   g.backward_ops = {{.name = "aten::cos", .seconds = 0.125, .after_event = 2}};
   return g;
 }
@@ -91,10 +92,12 @@ inline Graph random_graph(uint32_t seed, int ops) {
     if (below(8) == 0 && g.values.back().producer == id && !g.ops.back().fresh.empty())
       happens(EventKind::release, made);
   }
+  const auto forward = static_cast<int32_t>(g.events.size());
   for (auto h = static_cast<int32_t>(g.handles.size()); h-- > 0;) {
     happens(EventKind::unpack, h);
     happens(EventKind::drop, h);
   }
+  if (below(2) == 0) g.backwards.push_back({forward, static_cast<int32_t>(g.events.size()), below(2) == 0});
   happens(EventKind::end, 0);
   for (size_t e = 0; e < g.events.size(); ++e) {
     if (below(8) == 0) g.backward_ops.push_back({"aten::mm", 1e-3 * below(9), static_cast<int32_t>(e)});

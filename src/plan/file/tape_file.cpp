@@ -25,6 +25,7 @@ constexpr size_t kChecksumBytes = 8;
 
 // Of a value. In version 1, kHasWays meant one way whose kind was not told, and kLossy that it was lossy.
 constexpr uint8_t kExternal = 1, kHasWays = 2, kLossy = 4, kNoGradient = 8;
+constexpr uint8_t kRecords = 1;  // of a backward
 constexpr const char* kUntoldKind = "encoded";
 
 uint64_t checksum(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
@@ -47,6 +48,12 @@ class TapeWriter {
     for (const ValueId v : graph.handles) out_.id(v);
     events(graph);
     backward_ops(graph);
+    out_.count(graph.backwards.size());
+    for (const Backward& backward : graph.backwards) {
+      out_.amount(backward.begin);
+      out_.amount(backward.end);
+      out_.byte(backward.records ? kRecords : 0);
+    }
   }
 
  private:
@@ -169,6 +176,7 @@ class TapeReader {
     for (ValueId& v : graph.handles) v = in_.id();
     events(graph);
     if (version_ > 1) backward_ops(graph);
+    if (version_ > 2) backwards(graph);
     if (in_.left() > 0) fail_("has " + std::to_string(in_.left()) + " bytes too many");
     return graph;
   }
@@ -256,6 +264,20 @@ class TapeReader {
       before = in_.moved(before);
       if (before < kNone || before > std::numeric_limits<int32_t>::max()) fail_("holds an event that is not there");
       o.after_event = static_cast<int32_t>(before);
+    }
+  }
+
+  void backwards(Graph& graph) {
+    graph.backwards.resize(in_.count(3));
+    for (Backward& backward : graph.backwards) {
+      for (int32_t* const event : {&backward.begin, &backward.end}) {
+        const int64_t read = in_.amount();
+        if (read > std::numeric_limits<int32_t>::max()) fail_("holds a backward of events that are not there");
+        *event = static_cast<int32_t>(read);
+      }
+      const uint8_t records = in_.byte();
+      if ((records & ~kRecords) != 0) fail_("holds a backward of unknown flags");
+      backward.records = records != 0;
     }
   }
 

@@ -32,6 +32,7 @@ class Checker {
     args();
     handles();
     events();
+    backwards();
     backward_ops();
   }
 
@@ -147,6 +148,18 @@ class Checker {
     for (size_t i = 0; i < graph_.events.size(); ++i) {
       enter("event", i);
       event(graph_.events[i]);
+    }
+  }
+
+  void backwards() {
+    int32_t before = 0;
+    for (size_t i = 0; i < graph_.backwards.size(); ++i) {
+      const Backward& backward = graph_.backwards[i];
+      enter("backward", i);
+      if (backward.begin < before || backward.end < backward.begin || at(backward.end) > graph_.events.size())
+        fail("runs from event " + std::to_string(backward.begin) + " to " + std::to_string(backward.end) + " of " +
+             std::to_string(graph_.events.size()) + ", after one that ended at " + std::to_string(before));
+      before = backward.end;
     }
   }
 

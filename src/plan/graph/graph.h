@@ -104,11 +104,18 @@ struct BackwardOp {
   int32_t after_event = kNone;  // the last event before it
 };
 
+// One backward() or grad(), if others did not call it.
+struct Backward {
+  int32_t begin = 0, end = 0;  // events, the end excluded
+  bool records = false;        // it makes a graph of its own (create_graph), so that it is recorded like a forward
+};
+
 struct Graph {
   std::vector<Op> ops;
   std::vector<Value> values;
   std::vector<ValueId> handles;          // the value each saved tensor stands for
   std::vector<Event> events;             // in the order they happened: forward, then backward
+  std::vector<Backward> backwards;       // in order; empty: not known, and taken for one from the first unpack on
   std::vector<BackwardOp> backward_ops;  // in the order they ran
   int64_t start_bytes = 0;               // live when the step began; part of every event's other_bytes
   int64_t weight_bytes = 0;              // those among start_bytes that are weights

@@ -12,15 +12,15 @@ class StepRules {
   virtual ~StepRules() = default;
 
   virtual void op_begins(OpId op) = 0;  // it has allocated nothing yet
-  virtual void op_ran(OpId op) = 0;     // its results are there, and what it reads is held
+  virtual void op_ran(OpId op) = 0;     // its results are there, and if it can be run again, what it reads is held
   virtual void held(ValueId value) = 0;
   virtual void saving(ValueId value) = 0;  // autograd does; it is not counted as needed yet
   virtual void saved(ValueId value) = 0;
-  virtual void followed(ValueId value) = 0;  // by a saved tensor, to what it has become: it is saved now
-  virtual void dropped(ValueId value) = 0;   // a saved tensor; it is not counted as needed any more
+  virtual void followed(ValueId value) = 0;         // by a saved tensor, to what it has become: it is saved now
+  virtual void dropped(ValueId value) = 0;          // a saved tensor; it is not counted as needed any more
+  virtual void in_hand(ValueId value, int by) = 0;  // backward has unpacked one more (1) or let go of one (-1)
   virtual void nobody_alive(ValueId value) = 0;
-  virtual void backward_begins() = 0;
-  virtual void unpacking(ValueId value) = 0;
+  virtual void unpacking(HandleId handle) = 0;
   // These ops, in this order, are about to be run again for `target`.
   virtual void rebuild_begins(ValueId target, const std::vector<OpId>& order) = 0;
   virtual void rebuild_ended() = 0;

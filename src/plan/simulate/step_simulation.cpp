@@ -46,7 +46,7 @@ StepSimulation::StepSimulation(const Graph& graph, Effort* effort)
   find_moves();
   drops_in_forward_ =
       std::any_of(graph.events.begin(), graph.events.begin() + static_cast<std::ptrdiff_t>(first_unpack_),
-                  [&](const Event& e) { return e.kind == EventKind::drop && moves_[at(e.id)] == 0; });
+                  [&](const Event& e) { return e.kind == EventKind::drop && (moves_[at(e.id)] & kMovesAway) == 0; });
   released_.assign(storage_count(graph), graph.events.size());
   peaks_.early.resize(graph.events.size());
   peaks_.late.resize(graph.events.size());
@@ -56,11 +56,13 @@ StepSimulation::StepSimulation(const Graph& graph, Effort* effort)
 // another of the same storage saved. (handles_follow() in tape/writes.cpp)
 void StepSimulation::find_moves() {
   moves_.resize(graph_.handles.size());
-  for (size_t e = 0; e + 1 < first_unpack_; ++e) {
+  for (size_t e = 0; e + 1 < graph_.events.size(); ++e) {
     const Event &event = graph_.events[e], &next = graph_.events[e + 1];
     if (event.kind != EventKind::drop || next.kind != EventKind::save) continue;
     const ValueId before = graph_.handles[at(event.id)], after = graph_.handles[at(next.id)];
-    if (before < after && storage(before) == storage(after)) moves_[at(event.id)] = moves_[at(next.id)] = 1;
+    if (before >= after || storage(before) != storage(after)) continue;
+    moves_[at(event.id)] |= kMovesAway;
+    moves_[at(next.id)] |= kMovesHere;
   }
 }
 
@@ -331,7 +333,9 @@ void StepSimulation::spend(double seconds) {
 
 int StepSimulation::wanted_way(ValueId id) const {
   const auto v = at(id);
-  const Choice choice = possible((*choices_)[v], graph_.values[v], keepable_[v]);
+  // A policy that wants a value holds it until it is overwritten.
+  const bool can_be_held = keepable_[v] || (rules_ != nullptr && graph_.values[v].producer != kNone);
+  const Choice choice = possible((*choices_)[v], graph_.values[v], can_be_held);
   return choice.holds() ? choice.way() : kNone;
 }
 
@@ -344,9 +348,8 @@ void StepSimulation::run_forward(OpId id) {
   for (const Arg& arg : o.args) {
     if (arg.becomes != kNone) overwrite(arg);
   }
-  if (repeatable_[at(id)] == 0) return;
   for (const Arg& arg : o.args) {
-    if (!arg.shape_only && arg.becomes == kNone) hold_if_wanted(arg.value);
+    if (repeatable_[at(id)] != 0 && !arg.shape_only && arg.becomes == kNone) hold_if_wanted(arg.value);
   }
   if (rules_ != nullptr) rules_->op_ran(id);
 }
@@ -409,13 +412,6 @@ bool StepSimulation::is_shared(ValueId id) const {
   return v.rebuilt != 0 && now_.buffers[at(v.rebuilt)].references > 1;
 }
 
-bool StepSimulation::is_in_hand(ValueId id) const {
-  for (size_t h = 0; h < graph_.handles.size(); ++h) {
-    if (graph_.handles[h] == id && now_.in_hand[h] != 0) return true;
-  }
-  return false;
-}
-
 void StepSimulation::hold_if_wanted(ValueId id) {
   const SimValue& v = value(id);
   offered_[at(id)] = std::min(offered_[at(id)], now_.next_event);
@@ -449,17 +445,14 @@ void StepSimulation::save(HandleId handle) {
     reference(storage_buffer(storage(id)));  // the handle itself has it
   } else {
     hold_if_wanted(id);
-    if (rules_ != nullptr && moves_[at(handle)] == 0) rules_->saving(id);
+    if (rules_ != nullptr && (moves_[at(handle)] & kMovesHere) == 0) rules_->saving(id);
   }
   change_need<Alive>(*this, id, 1);
   change_need<Reach>(*this, id, 1);
-  if (now_.in_backward) {
-    now_.consumed[at(handle)] = 1;
-  } else {
-    saved_.push_back(handle);
-  }
+  if (now_.in_backward) now_.consumed[at(handle)] = 1;
+  if (!now_.in_backward || rules_ != nullptr) saved_.push_back(handle);
   if (rules_ == nullptr || saved_root_[at(handle)] != 0) return;
-  moves_[at(handle)] == 0 ? rules_->saved(id) : rules_->followed(id);
+  (moves_[at(handle)] & kMovesHere) == 0 ? rules_->saved(id) : rules_->followed(id);
 }
 
 }  // namespace retrace::plan

@@ -47,7 +47,7 @@ struct SimulationState {
   std::vector<Buffer> buffers;  // 0 is none, then one per storage, then those of rebuilt values
   std::vector<int32_t> free_buffers;
   std::vector<ValueId> current;  // by storage: whose content it has
-  std::vector<char> consumed;    // by handle: unpacked, or gone
+  std::vector<char> consumed;    // by handle: unpacked (1), or gone (2)
   std::vector<int32_t> in_hand;  // by handle: the buffer its node has unpacked
   int64_t live = 0;              // of the tape's values, with what follows among it
   int64_t held_bytes = 0, rebuilt_bytes = 0;
@@ -77,6 +77,7 @@ class StepSimulation {
   void limit(const Limits& limits) { limits_ = limits; }
   void run_until(size_t end);
   void begin_backward();
+  void end_backward();  // another may follow; only with rules
   Outcome finish();
 
   // Resumes from a state of a whole run, which change_choice() may change; recount() counts what was before it.
@@ -140,13 +141,15 @@ class StepSimulation {
   bool has_storage(ValueId id) const;  // with this content or a later one
   bool is_living(ValueId id) const;    // with this content
   bool is_shared(ValueId id) const;    // not only the tape has it
-  bool is_in_hand(ValueId id) const;   // backward has unpacked it
   bool is_dropping() const { return dropping_; }
+  bool keeps_root(HandleId handle) const { return saved_root_[at(handle)] != 0; }
+  void take_from_hand(HandleId handle);  // backward lets go of what it has unpacked
   int64_t live_bytes() const { return other_ + now_.live; }
   // Of what the running rebuild makes up to an op, only these values stay, sorted.
   void pass_through(OpId until, std::vector<ValueId> but);
 
  private:
+  static constexpr char kMovesAway = 1, kMovesHere = 2;
   struct OpCost {
     double seconds = 0, shortcut_seconds = 0;
     int64_t working_bytes = 0;
@@ -214,7 +217,7 @@ class StepSimulation {
   const std::vector<bool> keepable_;
   std::vector<char> repeatable_;  // by op: makes something that can be made again
   bool drops_in_forward_ = false;
-  std::vector<char> moves_;  // by handle: a tensor that was saved became another content, and this is what it was or is
+  std::vector<char> moves_;  // by handle: see find_moves()
   bool dropping_ = false;    // a saved tensor
   std::vector<SimValue> first_values_;
   std::vector<SimOp> first_ops_;
@@ -233,7 +236,7 @@ class StepSimulation {
   StepRules* rules_ = nullptr;  // none: choices alone
   OpId passes_until_ = kNone;
   std::vector<ValueId> passes_but_;
-  std::vector<HandleId> saved_;    // in forward
+  std::vector<HandleId> saved_;    // in forward; with rules, all that are not gone
   std::vector<char> saved_root_;   // by handle: it keeps the value itself
   std::vector<uint32_t> visited_;  // by op: the last replay that it was part of
   std::vector<OpId> order_;        // of one replay

@@ -6,24 +6,35 @@
 
 namespace retrace::plan {
 
+constexpr char kGone = 2;
+
 void StepSimulation::begin_backward() {
   now_.in_backward = true;
-  if (rules_ != nullptr) rules_->backward_begins();
   for (const HandleId h : saved_) {
     if (now_.consumed[at(h)] == 0) change_need<Pending>(*this, graph_.handles[at(h)], 1);
   }
-  saved_.clear();
+  if (rules_ == nullptr) saved_.clear();
+}
+
+// What it did not ask for, the next one may.
+void StepSimulation::end_backward() {
+  now_.in_backward = false;
+  std::erase_if(saved_, [&](HandleId h) { return now_.consumed[at(h)] == kGone; });
+  for (const HandleId h : saved_) {
+    if (std::exchange(now_.consumed[at(h)], 0) == 0) change_need<Pending>(*this, graph_.handles[at(h)], -1);
+  }
 }
 
 void StepSimulation::unpack(HandleId handle) {
   if (!now_.in_backward) begin_backward();
   const auto h = at(handle);
   const ValueId id = graph_.handles[h];
-  if (rules_ != nullptr && saved_root_[h] == 0) rules_->unpacking(id);
+  if (rules_ != nullptr) rules_->unpacking(handle);
   const int32_t its = materialize(id);
   if (its != 0 && now_.in_hand[h] == 0) {
     reference(its);
     now_.in_hand[h] = its;
+    if (rules_ != nullptr) rules_->in_hand(id, 1);
   }
   --value(id).uses;
   free_if_unused(id);
@@ -37,15 +48,21 @@ void StepSimulation::drop(HandleId handle) {
   const auto h = at(handle);
   const ValueId id = graph_.handles[h];
   if (now_.in_backward && now_.consumed[h] == 0) change_need<Pending>(*this, id, -1);
-  now_.consumed[h] = 1;
-  dropping_ = now_.in_backward || moves_[h] == 0;
+  now_.consumed[h] = kGone;
+  dropping_ = (moves_[h] & kMovesAway) == 0;
   change_need<Alive>(*this, id, -1);
   change_need<Reach>(*this, id, -1);
   dropping_ = false;
   if (rules_ != nullptr && saved_root_[h] == 0) rules_->dropped(id);
   if (saved_root_[h] != 0) unreference(storage_buffer(storage(id)));
-  if (now_.in_hand[h] != 0) unreference(now_.in_hand[h]);
-  now_.in_hand[h] = 0;
+  take_from_hand(handle);
+}
+
+void StepSimulation::take_from_hand(HandleId handle) {
+  int32_t& its = now_.in_hand[at(handle)];
+  if (its == 0) return;
+  unreference(std::exchange(its, 0));
+  if (rules_ != nullptr) rules_->in_hand(graph_.handles[at(handle)], -1);
 }
 
 // The buffer that has a value's content, without computing anything; 0 if none does.
