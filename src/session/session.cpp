@@ -34,7 +34,7 @@ class SessionState {
   std::thread::id thread;                          // of the open step
   bool ended_elsewhere = false;                    // the step before, on another thread than its own
   std::optional<StepPlanner> planner;              // of a session under a budget
-  std::optional<plan::Graph> graph;                // of the latest complete step
+  std::shared_ptr<const plan::Graph> graph;        // of the latest complete step
   std::shared_ptr<const Description> description;  // of that
   std::shared_ptr<const NameTable> names;          // null: none
   const std::shared_ptr<KnownSteps> known;
@@ -86,7 +86,7 @@ Step::Step(std::shared_ptr<detail::SessionState> session) : session_(std::move(s
                         (verify == Verify::first_step && session_->steps == 0 && !open_scopes().empty());
   const bool overruled = detail::recompute_everything() && !session_->planner;
   auto step = std::make_shared<OpenStep>();
-  if (open_scopes().empty()) step->timeline = std::make_shared<Timeline>(session_->names);
+  if (open_scopes().empty()) step->timeline = std::make_shared<Timeline>(session_->names, session_->graph.get());
   session_->known->begin_step();
   if (session_->planner) step->budgeted_step = session_->planner->begin_step(step->timeline);
   scope_ = begin_scope({.policy = overruled ? recompute_all() : session_->policy,
@@ -130,7 +130,7 @@ void Step::end() noexcept {
     session->known->learn(step->timeline->prefix_hashes());
     session->graph = step->budgeted_step ? session->planner->end_step(*step->budgeted_step, *step->timeline,
                                                                       session->counters->read().replay_seconds)
-                                         : step->timeline->graph();
+                                         : std::make_shared<const plan::Graph>(step->timeline->take_graph());
     session->description = std::move(description);
   } catch (...) {  // out of memory: the next step begins without what this one could have taught
   }
@@ -157,20 +157,21 @@ std::optional<PlanSummary> Session::plan() const {
 }
 
 void Session::save_tape(const std::string& path) const {
-  std::optional<plan::Graph> graph;
+  std::shared_ptr<const plan::Graph> recorded;
   std::shared_ptr<const Description> description;
   {
     const std::lock_guard lock(state_->mutex);
-    graph = state_->graph;
+    recorded = state_->graph;
     description = state_->description;
   }
-  if (!graph) {
+  if (!recorded) {
     throw UsageError(
         "[Session::save_tape] no step of this session has ended yet, so there is nothing to write: call it after "
         "a step.");
   }
-  description->add_to(*graph);
-  plan::save(*graph, path);
+  plan::Graph graph = *recorded;
+  description->add_to(graph);
+  plan::save(graph, path);
 }
 
 void Session::name(const Names& names) {

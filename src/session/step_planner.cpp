@@ -246,7 +246,7 @@ StepProfile* StepPlanner::find_profile(const Timeline& timeline) {
   return profiles_.back().get();
 }
 
-StepProfile& StepPlanner::add_profile(const Timeline& timeline) {
+StepProfile& StepPlanner::add_profile(Timeline& timeline) {
   profiles_.push_back(std::make_unique<StepProfile>(timeline, start_));
   profiles_.back()->id = ++profiles_made_;
   forget_some();
@@ -263,7 +263,8 @@ void StepPlanner::forget_some() {
   profiles_.erase(profiles_.begin(), profiles_.end() - static_cast<std::ptrdiff_t>(stay));
 }
 
-plan::Graph StepPlanner::end_step(const BudgetedStep& step, const Timeline& timeline, double replay_seconds) {
+std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& step, Timeline& timeline,
+                                                         double replay_seconds) {
   const std::lock_guard lock(mutex_);
   shares_memory_ |= BudgetedStep::open_steps() > 1;
   followed_ = step.plan() && step.evictions() == 0;
@@ -274,8 +275,8 @@ plan::Graph StepPlanner::end_step(const BudgetedStep& step, const Timeline& time
     refusal_.emplace(timeline.graph(), step, start_, steps_ == 1);
   }
   if (!timeline.had_backward()) {  // nothing was asked for: nothing to plan
-    plan::Graph graph = timeline.graph();
-    const StepPeak plain = peak_of(graph, plan::plain(graph));
+    auto graph = std::make_shared<const plan::Graph>(timeline.take_graph());
+    const StepPeak plain = peak_of(*graph, plan::plain(*graph));
     if (!other_plain_ || other_plain_->bytes < plain.bytes) other_plain_ = plain;
     return graph;
   }
@@ -290,14 +291,14 @@ plan::Graph StepPlanner::end_step(const BudgetedStep& step, const Timeline& time
   if (budget_.fraction()) learn_plain(*profile, step, timeline);
   if (is_within_percent(step)) profile->least_bytes = std::max(profile->least_bytes, step.most_wanted_bytes());
   profile->learn_eviction(step, timeline.peak_bytes(), replay_seconds, start_);
-  return *profile->graph;
+  return profile->graph;
 }
 
 // Best from a step that was only measured, which is the plain program. What a step under a budget did has to be taken for
 // it otherwise; then a measured one that did the same up to its first backward may know better.
 void StepPlanner::learn_plain(StepProfile& profile, const BudgetedStep& step, const Timeline& timeline) {
   if (profile.plain.bytes > 0 && profile.plain.start == start_) return;
-  const plan::Graph graph = timeline.graph_without_copies();
+  const plan::Graph graph = timeline.without_copies(*profile.graph);
   profile.plain = peak_of(graph, plan::plain(graph));
   if (step.only_measures()) profile.measured = profile.plain;
   const size_t forward = ops_before_backward(graph);

@@ -34,7 +34,8 @@ class StepPlanner {
   // Throws InfeasibleBudget, once, if the step before broke the budget after its last backward.
   std::shared_ptr<BudgetedStep> begin_step(const std::shared_ptr<Timeline>& timeline);
   // Returns what is known of the step by now: as it was, with the shortest times and the encodings that any like it showed.
-  plan::Graph end_step(const BudgetedStep& step, const Timeline& timeline, double replay_seconds);
+  // Takes the timeline's graph.
+  std::shared_ptr<const plan::Graph> end_step(const BudgetedStep& step, Timeline& timeline, double replay_seconds);
 
   std::optional<PlanSummary> summary() const;
   void add_to(Stats& stats) const;  // what is about plans
@@ -56,7 +57,7 @@ class StepPlanner {
   PlanMatch no_match() const;
 
   StepProfile* find_profile(const Timeline& timeline);
-  StepProfile& add_profile(const Timeline& timeline);
+  StepProfile& add_profile(Timeline& timeline);
   void forget_some();
   void learn_plain(StepProfile& profile, const BudgetedStep& step, const Timeline& timeline);
   int64_t gradients_that_stay(const plan::Graph& graph) const;

@@ -30,14 +30,14 @@ std::shared_ptr<const store::Kinds> kinds_of(const plan::Plan& plan, const plan:
 
 }  // namespace
 
-StepProfile::StepProfile(const Timeline& timeline, const StepStart& begin)
-    : graph(std::make_shared<const plan::Graph>(timeline.graph())),
+StepProfile::StepProfile(Timeline& timeline, const StepStart& begin)
+    : graph(std::make_shared<const plan::Graph>(timeline.take_graph())),
       prefix_hashes(std::make_shared<const std::vector<uint64_t>>(timeline.prefix_hashes())),
       start(begin) {}
 
-void StepProfile::learn(const BudgetedStep& step, const Timeline& timeline, const StepStart& begin) {
+void StepProfile::learn(const BudgetedStep& step, Timeline& timeline, const StepStart& begin) {
   ++seen;
-  plan::Graph latest = timeline.graph();
+  plan::Graph latest = timeline.take_graph();
   shortcuts.resize(latest.ops.size());
   for (const auto& [op, seconds] : timeline.shortcuts()) {
     double& shortest = shortcuts[static_cast<size_t>(op)];

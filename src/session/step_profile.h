@@ -51,11 +51,11 @@ struct StepProfile {
     int64_t start_bytes;
   };
 
-  StepProfile(const Timeline& timeline, const StepStart& start);
+  StepProfile(Timeline& timeline, const StepStart& start);
 
   // A step like this has ended. An operator's time is its shortest so far, for its price: noise only adds. The step's is the
   // usual one, for the prediction.
-  void learn(const BudgetedStep& step, const Timeline& timeline, const StepStart& start);
+  void learn(const BudgetedStep& step, Timeline& timeline, const StepStart& start);
   void learn_eviction(const BudgetedStep& step, int64_t peak_bytes, double replay_seconds, const StepStart& start);
 
   // From now on steps follow the plan, unless eviction has been seen to take less time.

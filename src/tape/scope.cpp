@@ -127,6 +127,7 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options, Tape::Rebuild re
           (options.known->is_empty() || (options.budgeted_step && options.budgeted_step->plan_is_new()));
       tape->marking.verifies = options.verify || is_new;
       tape->timeline = options.timeline;
+      if (options.timeline) tape->reserve(options.timeline->expected_ops(), options.timeline->expected_values());
       tape->budgeted_step = options.budgeted_step;
       tape->known = options.known;
       if (options.budgeted_step) options.budgeted_step->attach(shared, *tape);

@@ -97,6 +97,11 @@ void Tape::append(std::unique_ptr<Op> op) {
   ++sweeping.since_collect;
 }
 
+void Tape::reserve(size_t ops, size_t values) {
+  ops_.reserve(ops);
+  values_.reserve(values);
+}
+
 void Tape::make_root(ValueId id) {
   if (is_root(value(id))) return;
   becomes_source<Reach>(*this, id);

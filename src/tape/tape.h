@@ -52,8 +52,9 @@ class Tape {
   ValueId add_written(const at::Tensor& tensor, OpId producer);
   ValueId add_found(ValueId before);
   void append(std::unique_ptr<Op> op);
-  void make_root(ValueId value);  // its recipe can no longer be trusted
-  void drop_op(OpId op);          // nothing can ask for it any more
+  void reserve(size_t ops, size_t values);  // so many are expected
+  void make_root(ValueId value);            // its recipe can no longer be trusted
+  void drop_op(OpId op);                    // nothing can ask for it any more
 
   Value& value(ValueId id) { return values_[static_cast<size_t>(id)]; }
   const Value& value(ValueId id) const { return values_[static_cast<size_t>(id)]; }

@@ -22,7 +22,16 @@ uint64_t hash_of(const std::string& text) {
 
 }  // namespace
 
-Timeline::Timeline(std::shared_ptr<const NameTable> names) : description_(std::move(names)) {
+Timeline::Timeline(std::shared_ptr<const NameTable> names, const plan::Graph* like) : description_(std::move(names)) {
+  if (like) {
+    graph_.ops.reserve(like->ops.size());
+    graph_.values.reserve(like->values.size());
+    graph_.handles.reserve(like->handles.size());
+    graph_.events.reserve(like->events.size());
+    prefix_hashes_.reserve(like->ops.size());
+    copied_by_event_.reserve(like->events.size());
+    known_.reserve(like->values.size());
+  }
   book_.emplace();
   peak_.emplace();
   window_ = memory::next_window();
@@ -232,8 +241,7 @@ plan::Graph Timeline::graph() const {
   return graph;
 }
 
-plan::Graph Timeline::graph_without_copies() const {
-  plan::Graph graph = this->graph();
+plan::Graph Timeline::without_copies(plan::Graph graph) const {
   for (size_t e = 0; e < graph.events.size(); ++e) {
     plan::Event& event = graph.events[e];
     event.other_bytes -= e == 0 ? 0 : copied_by_event_[e - 1];

@@ -12,7 +12,8 @@ namespace retrace {
 
 class Timeline {
  public:
-  explicit Timeline(std::shared_ptr<const NameTable> names);
+  // `like`: a step that this one may be like, or null; then nothing grows while it is recorded.
+  Timeline(std::shared_ptr<const NameTable> names, const plan::Graph* like);
 
   // An operator is about to run; it ran (before its results count as on the tape); what it made is on the tape. One that
   // only made a view ends with op_made_nothing().
@@ -46,6 +47,8 @@ class Timeline {
 
   void end(Tape& tape, double seconds);  // nothing is written down after this
   bool ended() const { return ended_; }
+  size_t expected_ops() const { return graph_.ops.capacity(); }
+  size_t expected_values() const { return graph_.values.capacity(); }
   bool had_backward() const { return had_backward_; }
 
   // Of each shortcut that was taken: the operator's id, and how long it took.
@@ -59,7 +62,8 @@ class Timeline {
 
   Description take_description() { return std::move(description_); }  // of a step that has ended
   plan::Graph graph() const;                                          // without its description
-  plan::Graph graph_without_copies() const;
+  plan::Graph take_graph() { return std::move(graph_); }              // likewise, of a step that has ended
+  plan::Graph without_copies(plan::Graph graph) const;                // this step's
   int64_t peak_bytes() const {
     return peak_ ? peak_->bytes() : ended_peak_bytes_;
   }  // of everything live, during the step
