@@ -75,8 +75,9 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
   }
   geometry_ = Geometry::of(tensor);
   const bool verifies = scope.verify || tape.marking.verifies;
-  if (verifies && !tape.marking.lossy && !v.scratch && (!v.keep || tape.budgeted_step))
-    fingerprint_ = retrace::fingerprint(tensor);
+  // What a budget holds may still be let go of: worth a look once, in a step that is new.
+  const bool may_go = !v.keep || (tape.budgeted_step && tape.marking.whole);
+  if (verifies && !tape.marking.lossy && !v.scratch && may_go) fingerprint_ = retrace::fingerprint(tensor);
   if (tape.timeline) {
     timeline_id_ = tape.timeline->saved(tape, id);
     if (tape.budgeted_step) look_for_ways(tape, id, tensor.storage());

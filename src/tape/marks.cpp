@@ -23,18 +23,18 @@ namespace {
 
 // If nobody has read the content that its operator left, the value itself is without a recipe. Else there is one more value.
 ValueId found_written(Tape& tape, ValueId id, const c10::Storage& storage) {
-  const bool verifies = tape.marking.verifies;
+  const bool whole = tape.marking.whole;
   if (tape.value(id).looks == 1) {
     tape.make_root(id);
     if (tape.timeline) tape.timeline->became_root(id);  // of a step that is only measured no value has a recipe
     tape.value(id).unwritten = false;
-    mark(tape.value(id), storage, verifies);
+    mark(tape.value(id), storage, whole);
     return id;
   }
   if (tape.known && tape.is_root(tape.value(id))) tape.known->add_fleeting(tape.value(id).first_look);
   if (!tape.value(id).held.is_copy()) tape.lose(id);
   const ValueId after = tape.add_found(id);
-  mark(tape.value(after), storage, verifies);
+  mark(tape.value(after), storage, whole);
   if (tape.value(id).handles > 0) tape.hold(after, storage);
   handles_follow(tape, {id, after});
   return after;
@@ -53,14 +53,14 @@ ValueId look_at(Tape& tape, const at::Tensor& tensor) {
     v.fleeting |= tape.known && tape.known->is_fleeting(place);
   }
   if (!v.marked) {  // written by something that may still have been at it
-    mark(v, tensor.storage(), marking.verifies);
+    mark(v, tensor.storage(), marking.whole);
     return id;
   }
   const bool as_marked = is_as_marked(v, tensor.storage());
   if (!as_marked && tape.known) tape.known->add_written(place);
   if (!as_marked || (tape.known && tape.known->is_written(place))) return found_written(tape, id, tensor.storage());
   // What a factory made, seen for the first time.
-  if (v.marked_whole && !marking.verifies) mark(v, tensor.storage(), false);
+  if (v.marked_whole && !marking.whole) mark(v, tensor.storage(), false);
   return id;
 }
 

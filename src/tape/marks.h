@@ -15,7 +15,8 @@ class Tape;
 // A tape's own.
 struct Marking {
   bool may_forget = false;  // some scope's policy may: content is watched
-  bool verifies = false;    // this part of the step is new, or follows a new plan
+  bool whole = false;       // this part of the step is new: all bytes of all content are looked at, not a sample
+  bool verifies = false;    // likewise, or it follows a new plan: what is forgotten is compared when it is rebuilt
   bool lossy = false;       // a plan that held something in fewer bits was followed: nothing to compare
   uint64_t place = 0;       // of the latest look, see KnownSteps; begins anew at each operator
 };

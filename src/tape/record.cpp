@@ -197,14 +197,14 @@ class Recording {
 
   static void mark_made(Tape& tape, ValueId id, const at::Tensor& tensor, bool whole) {
     if (!tape.marking.may_forget) return;
-    mark(tape.value(id), tensor.storage(), whole || tape.marking.verifies);
+    mark(tape.value(id), tensor.storage(), whole || tape.marking.whole);
     tape.value(id).dense =
         tensor.is_non_overlapping_and_dense() && tensor.nbytes() == tensor.storage().nbytes() && !tensor.is_neg();
   }
 
   // Is this the operator the plan expects here? Is it one we have met before?
   void meet_plan(Tape& tape) {
-    bool is_new = false;
+    bool is_new = false, plan_is_new = false;
     if (tape.timeline) {
       std::vector<int64_t> bytes;
       for (const size_t i : fresh_) bytes.push_back(static_cast<int64_t>(outputs_[i].storage().nbytes()));
@@ -213,11 +213,13 @@ class Recording {
       tape.marking.place = hash;
       if (tape.budgeted_step)
         tape.budgeted_step->meets_op(index, hash, plan::kind_of(traits_.name.name, fresh_.size()));
-      is_new = tape.known && tape.known->verifies() &&
-               (tape.known->is_new(hash) || (tape.budgeted_step && tape.budgeted_step->plan_is_new()));
+      const bool verifies = tape.known && tape.known->verifies();
+      is_new = verifies && tape.known->is_new(hash);
+      plan_is_new = verifies && tape.budgeted_step && tape.budgeted_step->plan_is_new();
     }
     tape.marking.lossy |= tape.budgeted_step && tape.budgeted_step->is_lossy();
-    tape.marking.verifies = scope_->verify || is_new;
+    tape.marking.whole = scope_->verify || is_new;
+    tape.marking.verifies = tape.marking.whole || plan_is_new;
   }
 
   bool reads_nothing() const {

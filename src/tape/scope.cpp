@@ -122,10 +122,10 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options, Tape::Rebuild re
   {
     const SharedTape::Lock tape(*shared);
     if (outermost) {
-      const bool is_new =
-          options.known && options.known->verifies() &&
-          (options.known->is_empty() || (options.budgeted_step && options.budgeted_step->plan_is_new()));
-      tape->marking.verifies = options.verify || is_new;
+      const bool verifies = options.known && options.known->verifies();
+      tape->marking.whole = options.verify || (verifies && options.known->is_empty());
+      tape->marking.verifies =
+          tape->marking.whole || (verifies && options.budgeted_step && options.budgeted_step->plan_is_new());
       tape->timeline = options.timeline;
       if (options.timeline) tape->reserve(options.timeline->expected_ops(), options.timeline->expected_values());
       tape->budgeted_step = options.budgeted_step;
