@@ -193,5 +193,14 @@ TEST(Solve, IsWithinTwoPercentOfTheBestOfAllPlansOfTinyGraphs) {
   EXPECT_GT(equal, budgets * 95 / 100);
 }
 
+// To rebuild each value from the beginning would take the square of the chain's length.
+TEST(Solve, TheSmallestBudgetOfALongChainHasAPlan) {
+  const Graph graph = synthetic_chain(5000);
+  const Outcome least = smallest(graph);
+  EXPECT_LT(least.peak_bytes, plain(graph).peak_bytes / 2);
+  EXPECT_EQ(least.event_peaks.size(), graph.events.size());
+  EXPECT_TRUE(solve(graph, least.peak_bytes).plan.has_value());
+}
+
 }  // namespace
 }  // namespace retrace::plan

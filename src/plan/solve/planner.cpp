@@ -277,7 +277,7 @@ Answer Planner::solve(int64_t budget_bytes) {
   const bool stopped = effort_.stopped();
   // The last resort of the smallest budgets.
   if (!best.fits(budget_bytes) && !stopped) {
-    best = rebuild_each_time(INT64_MAX, kImpossible);
+    best = rebuild_each_time(budget_bytes, kImpossible);
     strategy = "rebuild_each_time";
   }
   Answer answer;

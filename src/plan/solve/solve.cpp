@@ -48,9 +48,29 @@ Outcome plain(const Graph& graph, History* history) {
   return history != nullptr ? simulator.run(choices, *history) : simulator.run(choices, /*event_peaks=*/true);
 }
 
+namespace {
+
+// In a long chain every value would be rebuilt from the beginning, in the square of its length. After so many operators: the
+// lowest of the peaks that segments between cut vertices have.
+constexpr double kMostReplayed = 5e6;
+
+Outcome lowest_by_segments(const Graph& graph) {
+  Effort effort;
+  SolverContext context(graph, effort, Search::Runs::whole);
+  const Candidate lowest = lowest_of_segments(context);
+  return lowest.choices.empty() ? plain(graph) : Simulator(graph).run(lowest.choices, /*event_peaks=*/true);
+}
+
+}  // namespace
+
 Outcome smallest(const Graph& graph) {
   const auto each_time = [](const Graph& g) {
-    return Simulator(g).run(Choices(g.values.size(), Choice::rebuild_each_time()), true);
+    double op_seconds = 0;
+    for (const Op& op : g.ops) op_seconds += op.seconds;
+    const double most_seconds = op_seconds * kMostReplayed / static_cast<double>(g.ops.size() + 1);
+    Outcome outcome = Simulator(g).run(Choices(g.values.size(), Choice::rebuild_each_time()), /*event_peaks=*/true,
+                                       INT64_MAX, most_seconds);
+    return outcome.gave_up ? lowest_by_segments(g) : outcome;
   };
   const Outcome outcomes[] = {each_time(graph), each_time(without(graph, idle_roots(graph))), plain(graph)};
   return *std::min_element(std::begin(outcomes), std::end(outcomes),

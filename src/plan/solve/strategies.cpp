@@ -10,6 +10,7 @@ constexpr int64_t kImproveWork = 300'000, kFewestRuns = 24, kMostRuns = 300;  //
 constexpr size_t kSearchable = 12000;                                         // values and events
 constexpr int64_t kSearchRuns = 200, kSearchSweeps = 4;  // for each budget, the latter of all values, in runs
 constexpr double kHopeless = 3;                          // steps
+constexpr double kTooManyTimes = 50;                     // steps, too
 // Of the step: not worth another strategy. In a large graph each takes seconds.
 constexpr double kCloseGap = 0.004, kCloseGapIfLarge = 0.02;
 constexpr size_t kLarge = 5000;  // values
@@ -90,13 +91,17 @@ Candidate solve_mincut(SolverContext& context, int64_t budget_bytes, const Candi
   return best;
 }
 
+Choices holding_every(const SolverContext& context, const std::vector<ValueId>& cuts, size_t n, Choice others) {
+  Choices choices(context.graph.values.size(), others);
+  for (size_t i = n - 1; i < cuts.size(); i += n) choices[at(cuts[i])] = Choice::keep();
+  return choices;
+}
+
 Candidate keep_every(SolverContext& context, int64_t budget_bytes, Choice others) {
   const std::vector<ValueId> cuts = cut_vertices(context);
   Candidate best;
   for (size_t n = 1; n <= cuts.size() + 1; n += 1 + n / 8) {
-    Choices choices(context.graph.values.size(), others);
-    for (size_t i = n - 1; i < cuts.size(); i += n) choices[at(cuts[i])] = Choice::keep();
-    Candidate result = context.search.simulate(std::move(choices));
+    Candidate result = context.search.simulate(holding_every(context, cuts, n, others));
     const bool hopeless = result.seconds > kHopeless * context.graph.seconds;
     if (best.choices.empty() || is_better(result, best, budget_bytes)) best = std::move(result);
     if (hopeless || context.effort.exhausted()) break;  // the longer the segments, the slower
@@ -155,6 +160,20 @@ constexpr Strategy kStrategies[] = {
 }  // namespace
 
 std::span<const Strategy> all_strategies() { return kStrategies; }
+
+// From many segments to few, each half as many; those take the square of their length.
+Candidate lowest_of_segments(SolverContext& context) {
+  const std::vector<ValueId> cuts = cut_vertices(context);
+  Candidate lowest;
+  for (size_t n = 1; n <= cuts.size(); n *= 2) {
+    Choices choices = holding_every(context, cuts, n, Choice::rebuild_each_time());
+    const Outcome outcome =
+        Simulator(context.graph).run(choices, false, INT64_MAX, kTooManyTimes * context.graph.seconds);
+    if (outcome.gave_up || (!lowest.choices.empty() && outcome.peak_bytes >= lowest.peak_bytes)) break;
+    lowest = {std::move(choices), outcome.peak_bytes, outcome.replay_seconds};
+  }
+  return lowest;
+}
 
 bool can_search_by_price(const Graph& graph) { return graph.values.size() + graph.events.size() <= kSearchable; }
 
