@@ -195,7 +195,7 @@ TEST(Solve, IsWithinTwoPercentOfTheBestOfAllPlansOfTinyGraphs) {
 
 // To rebuild each value from the beginning would take the square of the chain's length.
 TEST(Solve, TheSmallestBudgetOfALongChainHasAPlan) {
-  const Graph graph = synthetic_chain(5000);
+  const Graph graph = synthetic_chain(3500);
   const Outcome least = smallest(graph);
   EXPECT_LT(least.peak_bytes, plain(graph).peak_bytes / 2);
   EXPECT_EQ(least.event_peaks.size(), graph.events.size());

@@ -29,8 +29,7 @@ void expect_held(const std::vector<StepSeen>& steps, int64_t budget_bytes) {
 
 void expect_predicted(const StepSeen& step) {
   ASSERT_TRUE(step.plan);
-  EXPECT_GE(step.plan->peak_bytes, step.peak_bytes);
-  EXPECT_LE(static_cast<double>(step.plan->peak_bytes), 1.01 * static_cast<double>(step.peak_bytes));
+  EXPECT_EQ(step.plan->peak_bytes, step.peak_bytes);
 }
 
 std::string described(const std::vector<StepSeen>& steps) {
@@ -156,8 +155,7 @@ TEST_P(EveryModel, IsSimulatedAsItIs) {
     const auto [graph, measured] = taped_step(*session, GetParam());
     const int64_t simulated = plan::plain(graph).peak_bytes;
     EXPECT_GE(measured, plain);
-    EXPECT_GE(simulated, measured);
-    EXPECT_LE(static_cast<double>(simulated), 1.01 * static_cast<double>(measured));
+    EXPECT_EQ(simulated, measured);
   }
 }
 
