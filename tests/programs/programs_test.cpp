@@ -116,6 +116,23 @@ TEST_P(Programs, StayWithinEightyPercentOrAreToldASmallestBudgetThatWorks) {
   EXPECT_FALSE(most.refusal) << most.refusal->what();
 }
 
+// But for some numbers that a program keeps from one step to the next, which need not die at the same moment of each.
+TEST_P(Programs, TakeWhatAPlanSaysWhenTheyFollowIt) {
+  constexpr double kNumbers = 64;  // bytes
+  const Program program = fresh();
+  Session session(budget("85%"), {.planning = Planning::foreground});
+  for (int i = 0; i < 6; ++i) {
+    try {
+      const Seen seen = go_on(program, &session, 1);
+      if (!session.stats().followed_plan) continue;
+      EXPECT_NEAR(static_cast<double>(session.plan()->peak_bytes), static_cast<double>(seen.peaks[0]), kNumbers)
+          << "in step " << i;
+    } catch (const InfeasibleBudget&) {
+      return;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Programs, ::testing::ValuesIn(all()), [](const auto& info) { return info.param.name; });
 
 }  // namespace retrace::test::programs
