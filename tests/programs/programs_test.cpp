@@ -27,6 +27,14 @@ struct Attempt {
 
 class Programs : public ::testing::TestWithParam<Entry> {
  protected:
+  // Or what a plan says was compared with nothing.
+  static void TearDownTestSuite() {
+    if (tried_to_follow < all().size()) return;
+    EXPECT_GT(steps_followed, 0);
+  }
+  static inline size_t tried_to_follow = 0;
+  static inline int steps_followed = 0;
+
   static Program fresh() {
     torch::manual_seed(1);
     return GetParam().make();
@@ -119,12 +127,14 @@ TEST_P(Programs, StayWithinEightyPercentOrAreToldASmallestBudgetThatWorks) {
 // But for some numbers that a program keeps from one step to the next, which need not die at the same moment of each.
 TEST_P(Programs, TakeWhatAPlanSaysWhenTheyFollowIt) {
   constexpr double kNumbers = 64;  // bytes
+  ++tried_to_follow;
   const Program program = fresh();
   Session session(budget("85%"), {.planning = Planning::foreground});
   for (int i = 0; i < 6; ++i) {
     try {
       const Seen seen = go_on(program, &session, 1);
       if (!session.stats().followed_plan) continue;
+      ++steps_followed;
       EXPECT_NEAR(static_cast<double>(session.plan()->peak_bytes), static_cast<double>(seen.peaks[0]), kNumbers)
           << "in step " << i;
     } catch (const InfeasibleBudget&) {
