@@ -17,7 +17,7 @@ using report::human_bytes;
 using report::human_seconds;
 using report::SavedGroup;
 
-// The dearest set of operators that the advice puts together, in shares of a step.
+// The most expensive set of operators that the advice puts together, in shares of a step.
 constexpr double kCheap = 0.05;
 
 std::string percent(double part, double whole) { return whole > 0 ? fixed(100 * part / whole, 1) + " %" : "-"; }
