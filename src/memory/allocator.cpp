@@ -70,8 +70,8 @@ Counter& counter(Device device) {
 
 std::atomic<bool> poison{false};
 std::atomic<int64_t> allocations_until_failure{-1};
-thread_local Owner current_owner = Owner::other;
-thread_local Governor* current_governor = nullptr;
+[[gnu::tls_model("initial-exec")]] thread_local Owner current_owner = Owner::other;
+[[gnu::tls_model("initial-exec")]] thread_local Governor* current_governor = nullptr;
 c10::Allocator* wrapped = nullptr;
 
 constexpr int index(Owner owner) { return static_cast<int>(owner); }

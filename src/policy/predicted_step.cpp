@@ -85,7 +85,7 @@ void PredictedStep::prepare_write(const plan::Op& op, const plan::Arg& arg) {
   const bool is_update = op.fresh.empty() && value(arg.value).alive == 0;
   if (is_update || bytes > kSmallRootBytes) {
     simulation_.value(arg.becomes).producer = kNone;
-    dirty_ |= state(arg.value).consumed;
+    sweeping_.dirty |= state(arg.value).consumed;
     return;
   }
   if (std::find(copies_.begin(), copies_.end(), arg.value) != copies_.end()) return;
@@ -104,8 +104,7 @@ void PredictedStep::op_ran(OpId id) {
   }
   next_op_ = id + 1;
   if (!has_op(id)) return;
-  ++ops_recorded_;
-  ++since_collect_;
+  sweeping_.op_recorded();
   for (const plan::Arg& arg : op.args) {
     if (arg.shape_only) continue;
     State& read = state(arg.value);
@@ -138,14 +137,20 @@ void PredictedStep::saving(ValueId id) {
 }
 
 void PredictedStep::saved(ValueId id) {
-  ++state(id).handles;
+  followed(id);
   if (cuts_) cuts_->saved(*this, id);
+}
+
+void PredictedStep::followed(ValueId id) {
+  ++state(id).handles;
+  sweeping_.saved();
 }
 
 // -- Backward --
 
 void PredictedStep::dropped(ValueId id) {
   --state(id).handles;
+  sweeping_.dropped();
   held_since_balance_ += graph_.values[at(id)].bytes;
 }
 
@@ -153,7 +158,7 @@ void PredictedStep::dropped(ValueId id) {
 void PredictedStep::nobody_alive(ValueId id) {
   if (!is_held(id) || (!in_backward_ && (is_root(id) || !simulation_.is_dropping()))) return;
   let_go(id);
-  dirty_ |= in_backward_;
+  sweeping_.dirty |= in_backward_;
 }
 
 void PredictedStep::run_backward(const plan::Backward& backward) {

@@ -13,6 +13,7 @@
 #include "policy/hold_instead.h"
 #include "policy/rules.h"
 #include "policy/segments.h"
+#include "policy/sweeping.h"
 #include "policy/tape_view.h"
 
 namespace retrace {
@@ -32,7 +33,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   void held(ValueId value) override;
   void saving(ValueId value) override;
   void saved(ValueId value) override;
-  void followed(ValueId value) override { ++state(value).handles; }
+  void followed(ValueId value) override;
   void dropped(ValueId value) override;
   void in_hand(ValueId value, int by) override { state(value).in_hand += by; }
   void nobody_alive(ValueId value) override;
@@ -58,7 +59,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   void hold(ValueId id) override { simulation_.hold(id, plan::kAsItIs); }
   void let_go(ValueId id) override;
   void give_up(ValueId id) override;
-  bool may_have_idle() const override;
+  bool may_have_idle() const override { return sweeping_.may_have_idle(); }
   bool let_go_idle() override;
   void let_go_roots() override;
 
@@ -115,11 +116,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   int64_t plain_peak_bytes_ = 0;
   bool rebuilding_ = false;
 
-  // Sweeps.
-  bool dirty_ = false;
-  size_t ops_recorded_ = 0, surviving_ops_ = 0;
-  size_t since_collect_ = 0, since_dirty_ = 0;
-  std::optional<size_t> idle_looked_for_;
+  Sweeping sweeping_;
 
   std::vector<uint32_t> op_walks_;
   uint32_t walk_ = 0;

@@ -8,8 +8,6 @@ namespace retrace {
 using plan::at;
 using plan::kNone;
 
-constexpr size_t kCollectAtLeast = 4096;  // ops
-
 void PredictedStep::let_go(ValueId id) {
   state(id).external_held = false;
   if (std::exchange(state(id).copied, false)) simulation_.add_held(-graph_.values[at(id)].bytes);
@@ -22,13 +20,11 @@ void PredictedStep::give_up(ValueId id) {
 }
 
 void PredictedStep::sweep_if_due() {
-  const bool due = in_backward_ ? dirty_ && ++since_dirty_ * 16 > surviving_ops_ : dirty_;
-  if (due || since_collect_ > std::max(kCollectAtLeast, surviving_ops_)) collect();
+  if (sweeping_.is_due(in_backward_)) collect();
 }
 
 void PredictedStep::collect() {
-  dirty_ = false;
-  since_collect_ = since_dirty_ = 0;
+  sweeping_.begins();
   std::vector<char> wanted(graph_.values.size());
   for (OpId id = next_op_; id-- > 0;) {
     if (!has_op(id)) continue;
@@ -61,7 +57,7 @@ void PredictedStep::drop_op(OpId id) {
 
 // An op that reads a root nobody holds can never run again, so what it made are roots from now on.
 void PredictedStep::drop_lost_ops() {
-  surviving_ops_ = 0;
+  size_t surviving = 0;
   for (OpId id = 0; id < next_op_; ++id) {
     if (!has_op(id)) continue;
     const auto& args = graph_.ops[at(id)].args;
@@ -69,16 +65,13 @@ void PredictedStep::drop_lost_ops() {
         simulation_.now().ops[at(id)].alive == 0 && std::any_of(args.begin(), args.end(), [&](const plan::Arg& arg) {
           return !arg.shape_only && is_root(arg.value) && !is_held(arg.value);
         });
-    lost ? drop_op(id) : static_cast<void>(++surviving_ops_);
+    lost ? drop_op(id) : static_cast<void>(++surviving);
   }
-}
-
-bool PredictedStep::may_have_idle() const {
-  return !idle_looked_for_ || ops_recorded_ - *idle_looked_for_ > surviving_ops_ / 16;
+  sweeping_.ended(surviving);
 }
 
 bool PredictedStep::let_go_idle() {
-  idle_looked_for_ = ops_recorded_;
+  sweeping_.looks_for_idle();
   const int64_t before = simulation_.now().held_bytes;
   collect();
   bool freed = simulation_.now().held_bytes < before;

@@ -244,7 +244,7 @@ double Replay::call(Op& op, std::vector<c10::IValue>& stack) {
 }
 
 void Replay::store(const Op& op, const std::vector<c10::IValue>& stack) {
-  const std::vector<at::Tensor> tensors = returned_tensors(stack, stack.size());
+  const Tensors tensors = returned_tensors(stack, stack.size());
   for (const FreshOutput& output : op.fresh) {
     const at::Tensor& tensor = tensors.at(static_cast<size_t>(output.position));
     set_rebuilt(op, output.value, tensor.storage());

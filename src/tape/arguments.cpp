@@ -5,7 +5,7 @@
 #include "memory/allocator.h"
 #include "tape/budgeted_step.h"
 #include "tape/fate.h"
-#include "tape/stack.h"
+
 #include "tape/writes.h"
 
 namespace retrace {
@@ -104,24 +104,23 @@ void Arguments::read_tensor(Tape& tape, const at::Tensor& tensor, size_t slot, i
     return;
   }
   const bool written = writes(slot);
-  TensorArg arg;
+  TensorArg& arg = op_.args.emplace_back();
+  if (written) written_.push_back(op_.args.size() - 1);
   arg.shape_only = traits_.shape_only && slot == 0;
   const bool replaces = written && traits_.overwrites && covers_storage(tensor);
   const bool looks = !arg.shape_only && !traits_.view && !replaces;
   arg.value = looks ? look_at(tape, tensor) : tape.value_of(tensor);
   arg.slot = static_cast<int32_t>(slot);
   arg.element = element;
-  arg.geometry = Geometry::of(tensor);
+  arg.geometry.become(tensor);
   arg.has_gradient = tensor.requires_grad();
   tape.used(arg.value);
-  if (written) written_.push_back(op_.args.size());
   const Value& v = tape.value(arg.value);
   if (looks && (v.fleeting || fate_of(tape, arg.value) == Fate::unheld_root)) repeatable_ = false;
   if (v.unwritten && !arg.shape_only && !(written && traits_.overwrites)) {
     tape.make_root(arg.value);  // somebody wrote it with a pointer
     tape.value(arg.value).unwritten = false;
   }
-  op_.args.push_back(std::move(arg));
   seen_.push_back(tensor);
 }
 

@@ -5,8 +5,11 @@
 #include <vector>
 
 #include "tape/scope.h"
+#include "tape/stack.h"
 
 namespace retrace {
+
+using Positions = c10::SmallVector<size_t, 4>;
 
 // Fills in the arguments of an Op that is about to run, and sees to it that what it will overwrite can be had again.
 class Arguments {
@@ -26,8 +29,8 @@ class Arguments {
   bool replayable() const { return scope_.may_drop && repeatable_; }  // and the policy may want to
   void cannot_be_repeated() { repeatable_ = false; }
 
-  const std::vector<at::Tensor>& seen() const { return seen_; }    // parallel to op.args
-  const std::vector<size_t>& written() const { return written_; }  // positions in op.args
+  const Tensors& seen() const { return seen_; }          // parallel to op.args
+  const Positions& written() const { return written_; }  // positions in op.args
   bool is_written(ValueId value) const;
   using Copy = std::pair<ValueId, c10::Storage>;
   std::vector<Copy> take_copies() { return std::move(copies_); }  // of what was overwritten
@@ -47,8 +50,8 @@ class Arguments {
   const OpTraits& traits_;
   bool repeatable_;
   bool silent_writes_ = false;  // whether the operator writes what its schema does not admit to
-  std::vector<at::Tensor> seen_;
-  std::vector<size_t> written_;
+  Tensors seen_;
+  Positions written_;
   std::vector<Copy> copies_;
   struct Needed {
     ValueId value;

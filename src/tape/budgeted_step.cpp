@@ -130,7 +130,7 @@ void BudgetedStep::make_space(int64_t wanted_bytes) {
   const bool strict = own->pressure().strict;
   if (!strict) {
     const SharedTape::Entry tape(*own, may_wait);
-    if (tape.has_it() && may_have_idle(*tape)) let_go_idle(*tape);
+    if (tape.has_it() && tape->sweeping.may_have_idle()) let_go_idle(*tape);
   }  // unlocked, so that what was let go of is freed
   auto tapes = registry().others(*own);
   tapes.push_back(own);

@@ -58,7 +58,7 @@ void Description::add_value(plan::ValueId value, const c10::StorageImpl* storage
   weights_[at] = names_->find(storage);
 }
 
-void Description::add_op(const plan::Op& op, const std::vector<at::Tensor>& results) {
+void Description::add_op(const plan::Op& op, at::TensorList results) {
   for (const at::Tensor& t : results) {
     const bool defined = t.defined();
     outputs_.push_back(

@@ -19,7 +19,7 @@ class Description {
   explicit Description(std::shared_ptr<const NameTable> names) : names_(std::move(names)) {}
 
   void add_value(plan::ValueId value, const c10::StorageImpl* storage);
-  void add_op(const plan::Op& op, const std::vector<at::Tensor>& results);
+  void add_op(const plan::Op& op, at::TensorList results);
   // `events_before` it came in the step, releases aside: steps of one kind differ in when those are noticed.
   void add_backward(std::shared_ptr<const BackwardOps> ops, int32_t events_before);
 

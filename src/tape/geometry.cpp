@@ -13,15 +13,19 @@ namespace retrace {
 
 Geometry Geometry::of(const at::Tensor& tensor) {
   Geometry g;
-  const auto sizes = tensor.sizes();
-  const auto strides = tensor.strides();
-  g.sizes.append(sizes.begin(), sizes.end());
-  g.strides.append(strides.begin(), strides.end());
-  g.offset = tensor.storage_offset();
-  g.dtype = tensor.scalar_type();
-  g.conjugated = tensor.is_conj();
-  g.negated = tensor.is_neg();
+  g.become(tensor);
   return g;
+}
+
+void Geometry::become(const at::Tensor& tensor) {
+  const auto its_sizes = tensor.sizes();
+  const auto its_strides = tensor.strides();
+  sizes.assign(its_sizes.begin(), its_sizes.end());
+  strides.assign(its_strides.begin(), its_strides.end());
+  offset = tensor.storage_offset();
+  dtype = tensor.scalar_type();
+  conjugated = tensor.is_conj();
+  negated = tensor.is_neg();
 }
 
 Geometry Geometry::flat(int64_t bytes, at::ScalarType dtype) {

@@ -16,6 +16,7 @@ struct Geometry {
   bool negated = false;
 
   static Geometry of(const at::Tensor& tensor);
+  void become(const at::Tensor& tensor);                      // in place
   static Geometry flat(int64_t bytes, at::ScalarType dtype);  // all of a storage, one after the other
 
   // A tensor of this geometry over `storage`, outside autograd. Checks nothing: over an empty storage it makes a

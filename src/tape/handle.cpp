@@ -73,7 +73,7 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
     tape_ = scope.tape;
     return keep_tensor(tensor, tape, id);
   }
-  geometry_ = Geometry::of(tensor);
+  geometry_.become(tensor);
   const bool verifies = scope.verify || tape.marking.verifies;
   // What a budget holds may still be let go of: worth a look once, in a step that is new.
   const bool may_go = !v.keep || (tape.budgeted_step && tape.marking.whole);
@@ -139,8 +139,9 @@ at::Tensor Handle::unpack_value() {
   const uint64_t round = current_round();
   if (tape.join_round(round)) remember_round(tape_);
   if (tape.timeline && timeline_id_ >= 0) tape.timeline->unpack_begins(tape, timeline_id_);
+  const bool is_held = tape.value(value_).held.storage().operator bool();
   c10::Storage storage = tape.rebuild(tape, value_);
-  if (tape.timeline) tape.timeline->unpack_ended();
+  if (tape.timeline && !is_held) tape.timeline->unpack_ended();
   if (!tape.budgeted_step) tape.value(value_).given.emplace(storage.getWeakStorageImpl());
   tape.used(value_);
   at::Tensor tensor = geometry_.over(storage);

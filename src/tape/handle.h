@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "libtorch/compat.h"
+#include "tape/recycled.h"
 #include "tape/shared_tape.h"
 
 namespace retrace {
@@ -16,7 +17,7 @@ struct Scope;
 // Either the tensor itself (anything the tape did not make, or must not forget), or a value of the tape: held there if
 // the policy keeps it, forgotten and rebuilt otherwise. Checks the tensor's version at unpack as autograd does for
 // tensors it saves without hooks.
-class Handle final : public compat::SavedVariableHooks {
+class Handle final : public compat::SavedVariableHooks, public Recycled<Handle> {
  public:
   explicit Handle(std::shared_ptr<Scope> scope);
   ~Handle() override;

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/SmallVector.h>
 
 #include <algorithm>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "tape/counters.h"
 #include "tape/geometry.h"
 #include "tape/operators.h"
+#include "tape/recycled.h"
 
 namespace retrace {
 
@@ -48,17 +50,18 @@ struct FreshOutput {
   ValueId value = kNone;
 };
 
-struct Op : DemandCounts {
+struct Op : DemandCounts, Recycled<Op> {
   explicit Op(const c10::OperatorHandle& h, const OpTraits& t) : handle(h), traits(&t) {}
 
   c10::OperatorHandle handle;
   const OpTraits* traits;
-  c10::DispatchKeySet keys;        // what the dispatcher was to go on with
-  int32_t settings = kNone;        // the tape's, as it found them
-  std::vector<c10::IValue> stack;  // arguments, tensors blanked
-  std::vector<TensorArg> args;
+  c10::DispatchKeySet keys;  // what the dispatcher was to go on with
+  int32_t settings = kNone;  // the tape's, as it found them
+  // One block of memory for most operators: a tape has one of these for each.
+  c10::SmallVector<c10::IValue, 4> stack;  // arguments, tensors blanked
+  c10::SmallVector<TensorArg, 2> args;
   std::vector<ListArg> lists;
-  std::vector<FreshOutput> fresh;
+  c10::SmallVector<FreshOutput, 1> fresh;
   at::Generator generator;  // in the state it was drawn from; undefined if it was not
   float seconds = 0;
   float shortcut_seconds = 0;  // of making its first result from the others; 0: it cannot be

@@ -69,24 +69,29 @@ class Recording {
 
   void after() {
     outputs_ = returned_tensors(*stack_, op_->handle.schema().returns().size());
-    {
-      const SharedTape::Lock lock(*scope_->tape);
-      Tape& tape = *lock;
-      arguments_.operator_ran(tape);
-      if (tape.timeline) tape.timeline->op_ran();
-      find_fresh(tape);
-      note_counters(tape);
-      if (tape.timeline && made_nothing()) tape.timeline->op_made_nothing();
+    std::optional<SharedTape::Lock> lock(*scope_->tape);
+    Tape& tape = **lock;
+    arguments_.operator_ran(tape);
+    if (tape.timeline) tape.timeline->op_ran();
+    find_fresh(tape);
+    note_counters(tape);
+    if (made_nothing()) {
+      if (tape.timeline) tape.timeline->op_made_nothing();
+      lock.reset();
+      return note_views();
     }
-    if (made_nothing()) return note_views();
-    const bool keep = decide() == Decision::keep;  // may throw: nothing has been recorded yet
-    const SharedTape::Lock lock(*scope_->tape);
-    add_to_tape(*lock, keep);
+    bool keep = false;
+    if (scope_->policy.rules().looks_at_operators() && !detail::recompute_everything()) {
+      lock.reset();
+      keep = decide() == Decision::keep;  // may throw: nothing has been recorded yet
+      lock.emplace(*scope_->tape);
+    }
+    add_to_tape(tape, keep);
   }
 
   bool made_nothing() const { return fresh_.empty() && written().empty(); }  // a view, a size, a number
-  const std::vector<at::Tensor>& seen() const { return arguments_.seen(); }
-  const std::vector<size_t>& written() const { return arguments_.written(); }
+  const Tensors& seen() const { return arguments_.seen(); }
+  const Positions& written() const { return arguments_.written(); }
 
   void add_to_tape(Tape& tape, bool keep) {
     // In this very operator LibTorch has set its thread's number of threads, which it does once: it ran with both.
@@ -153,8 +158,6 @@ class Recording {
   }
 
   Decision decide() const {
-    const PolicyRules& rules = scope_->policy.rules();
-    if (!rules.looks_at_operators() || detail::recompute_everything()) return Decision::recompute;
     const Pause pause;
     std::vector<TensorInfo> inputs, outputs;
     for (const at::Tensor& t : seen()) inputs.push_back(describe(t));
@@ -162,7 +165,7 @@ class Recording {
       if (t.defined()) outputs.push_back(describe(t));
     }
     const auto& name = traits_.name;
-    return rules.decide({name.name, name.overload_name, scope_->ops, op_->seconds, inputs, outputs});
+    return scope_->policy.rules().decide({name.name, name.overload_name, scope_->ops, op_->seconds, inputs, outputs});
   }
 
   static TensorInfo describe(const at::Tensor& t) {
@@ -206,7 +209,7 @@ class Recording {
   void meet_plan(Tape& tape) {
     bool is_new = false, plan_is_new = false;
     if (tape.timeline) {
-      std::vector<int64_t> bytes;
+      c10::SmallVector<int64_t, 4> bytes;
       for (const size_t i : fresh_) bytes.push_back(static_cast<int64_t>(outputs_[i].storage().nbytes()));
       const size_t index = tape.timeline->prefix_hashes().size();
       const uint64_t hash = tape.timeline->add_hash(*op_, bytes);
@@ -273,8 +276,8 @@ class Recording {
   Stack* stack_;
   std::unique_ptr<Op> op_;
   Arguments arguments_;
-  std::vector<at::Tensor> outputs_;
-  std::vector<size_t> fresh_;  // positions in outputs_
+  Tensors outputs_;
+  Positions fresh_;  // positions in outputs_
 };
 
 // Runs instead of an operator on a recording thread, after autograd and before the backend.

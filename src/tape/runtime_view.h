@@ -31,7 +31,7 @@ class RuntimeView final : public TapeView {
   void hold(ValueId id) override { tape_.hold(id, *saved_in_); }
   void let_go(ValueId id) override;
   void give_up(ValueId id) override;
-  bool may_have_idle() const override { return retrace::may_have_idle(tape_); }
+  bool may_have_idle() const override { return tape_.sweeping.may_have_idle(); }
   bool let_go_idle() override { return retrace::let_go_idle(tape_); }
   void let_go_roots() override { retrace::let_go_roots(tape_); }
 

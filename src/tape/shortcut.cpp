@@ -19,7 +19,7 @@ bool folds(const at::Tensor& t) {
 
 }  // namespace
 
-bool has_shortcut(const Op& op, const std::vector<at::Tensor>& seen) {
+bool has_shortcut(const Op& op, at::TensorList seen) {
   if (!op.traits->batch_norm || op.fresh.size() != 3 || !op.stack[kTraining].toBool()) return false;
   // A weight that is also a running statistic is written while it is read.
   for (const TensorArg& read : op.args) {

@@ -9,7 +9,7 @@
 namespace retrace {
 
 // Asked when the operator has run and its results are on the tape. `seen` are the tensors of op.args.
-bool has_shortcut(const Op& op, const std::vector<at::Tensor>& seen);
+bool has_shortcut(const Op& op, at::TensorList seen);
 
 // The operator's stack, changed so that it makes its first result, bit for bit, from the others. `stack` has its arguments
 // as recorded, those it writes excepted; `rest` are the other results in their order.

@@ -19,8 +19,8 @@ bool is_plain(const c10::IValue& v) {
           }));
 }
 
-std::vector<at::Tensor> returned_tensors(const std::vector<c10::IValue>& stack, size_t count) {
-  std::vector<at::Tensor> tensors;
+Tensors returned_tensors(const std::vector<c10::IValue>& stack, size_t count) {
+  Tensors tensors;
   for (size_t i = stack.size() - count; i < stack.size(); ++i) {
     if (!stack[i].isTensor() && !stack[i].isTensorList()) continue;
     visit_tensors(stack[i], [&](const at::Tensor& t, int32_t) { tensors.push_back(t); });

@@ -30,7 +30,8 @@ inline bool is_list_of_tensors(const c10::IValue& v) { return v.isTensorList() |
 bool is_plain(const c10::IValue& v);
 
 // What an operator returned, lists of tensors flattened: the last `count` of a stack.
-std::vector<at::Tensor> returned_tensors(const std::vector<c10::IValue>& stack, size_t count);
+using Tensors = c10::SmallVector<at::Tensor, 4>;
+Tensors returned_tensors(const std::vector<c10::IValue>& stack, size_t count);
 
 c10::IValue as_list(const ListArg& list, const std::vector<at::Tensor>& tensors);
 
@@ -38,7 +39,7 @@ c10::IValue as_list(const ListArg& list, const std::vector<at::Tensor>& tensors)
 // the place stays empty.
 template <class F>
 std::vector<c10::IValue> filled_stack(const Op& op, F&& tensor_of) {
-  std::vector<c10::IValue> stack = op.stack;
+  std::vector<c10::IValue> stack(op.stack.begin(), op.stack.end());
   std::vector<std::vector<at::Tensor>> lists(op.lists.size());
   for (size_t l = 0; l < lists.size(); ++l) lists[l].resize(static_cast<size_t>(op.lists[l].size));
   for (size_t i = 0; i < op.args.size(); ++i) {

@@ -34,7 +34,7 @@ StorageId StorageTable::find(const c10::Storage& storage) const {
 
 StorageId StorageTable::find_or_add(const at::Tensor& tensor) {
   const auto next = static_cast<StorageId>(records_.size());
-  const auto [entry, added] = ids_.try_emplace(tensor.storage().unsafeGetStorageImpl(), next);
+  const auto [entry, added] = ids_.emplace(tensor.storage().unsafeGetStorageImpl(), next);
   if (added) {
     const c10::VariableVersion& version = tensor.unsafeGetTensorImpl()->version_counter();
     records_.push_back({tensor.storage().getWeakStorageImpl(), kNone, version, current_version(version)});
@@ -44,7 +44,7 @@ StorageId StorageTable::find_or_add(const at::Tensor& tensor) {
 
 void StorageTable::add_alias(const c10::Storage& storage, const c10::VariableVersion& version, ValueId value) {
   const auto next = static_cast<StorageId>(records_.size());
-  if (!ids_.try_emplace(storage.unsafeGetStorageImpl(), next).second) return;
+  if (!ids_.emplace(storage.unsafeGetStorageImpl(), next).second) return;
   records_.push_back({storage.getWeakStorageImpl(), value, version, current_version(version)});
 }
 

@@ -3,8 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
+#include <c10/util/flat_hash_map.h>
 
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -42,7 +42,7 @@ class StorageTable {
 
  private:
   std::vector<StorageRecord> records_;
-  std::unordered_map<const c10::StorageImpl*, StorageId> ids_;
+  ska::flat_hash_map<const c10::StorageImpl*, StorageId> ids_;
 };
 
 }  // namespace retrace

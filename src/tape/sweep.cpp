@@ -9,11 +9,9 @@
 namespace retrace {
 namespace {
 
-constexpr size_t kCollectAtLeast = 4096;  // ops; below that a sweep gains nothing worth its time
-
 // An op that reads a root nobody holds can never run again, so what it made are roots from now on.
 void drop_lost_ops(Tape& tape) {
-  tape.sweeping.surviving_ops = 0;
+  size_t surviving = 0;
   for (OpId id = 0; id < tape.next_op(); ++id) {
     const Op* const candidate = tape.find_op(id);
     if (!candidate) continue;
@@ -21,8 +19,9 @@ void drop_lost_ops(Tape& tape) {
         candidate->alive == 0 && std::any_of(candidate->args.begin(), candidate->args.end(), [&](auto& arg) {
           return !arg.shape_only && tape.is_root(tape.value(arg.value)) && !tape.value(arg.value).held;
         });
-    lost ? tape.drop_op(id) : static_cast<void>(++tape.sweeping.surviving_ops);
+    lost ? tape.drop_op(id) : static_cast<void>(++surviving);
   }
+  tape.sweeping.ended(surviving);
 }
 
 // The tape alone has it, and no handle could come to need it.
@@ -68,8 +67,7 @@ bool let_go_unpaying_roots(Tape& tape) {
 // drop_lost_ops().
 void collect(Tape& tape) {
   tape.count_needed_recipes();
-  tape.sweeping.dirty = false;
-  tape.sweeping.since_collect = tape.sweeping.since_dirty = 0;
+  tape.sweeping.begins();
   std::vector<char> wanted(static_cast<size_t>(tape.next_value()));
   const auto is_needed = [&](ValueId id) {
     const Value& v = tape.value(id);
@@ -95,15 +93,11 @@ void collect(Tape& tape) {
 }
 
 void sweep_if_due(Tape& tape) {
-  Sweeping& s = tape.sweeping;
-  if (tape.closed()) return;
-  // A backward lets go of values one by one: a sweep for each would take the square of the tape's length.
-  const bool due = thread_phase() == Phase::backward ? s.dirty && ++s.since_dirty * 16 > s.surviving_ops : s.dirty;
-  if (due || s.since_collect > std::max(kCollectAtLeast, s.surviving_ops)) collect(tape);
+  if (!tape.closed() && tape.sweeping.is_due(thread_phase() == Phase::backward)) collect(tape);
 }
 
 bool let_go_idle(Tape& tape) {
-  tape.sweeping.idle_looked_for = tape.next_op();
+  tape.sweeping.looks_for_idle();
   const int64_t before = tape.kept_bytes();
   collect(tape);
   bool freed = tape.kept_bytes() < before;
@@ -113,11 +107,6 @@ bool let_go_idle(Tape& tape) {
     freed = true;
   }
   return let_go_unpaying_roots(tape) || freed;
-}
-
-// A sweep for every operator would take the square of the tape's length.
-bool may_have_idle(const Tape& tape) {
-  return static_cast<size_t>(tape.next_op() - tape.sweeping.idle_looked_for) > tape.sweeping.surviving_ops / 16;
 }
 
 bool let_go_roots(Tape& tape) {

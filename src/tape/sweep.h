@@ -1,22 +1,11 @@
 // What the tape lets go of when it looks at all it has: ops that nobody can ask for, values that nothing could come to need.
 #pragma once
 
-#include <cstddef>
-
-#include "tape/op.h"
+#include "policy/sweeping.h"
 
 namespace retrace {
 
 class Tape;
-
-// When sweeping is worth its time; a tape's own.
-struct Sweeping {
-  bool dirty = false;            // a backward let go of values while recording is open
-  OpId idle_looked_for = kNone;  // when so many ops had been recorded
-  size_t since_collect = 0;      // ops appended
-  size_t since_dirty = 0;        // events in backward
-  size_t surviving_ops = 0;      // of the last collect()
-};
 
 // Drops ops that nothing can ask for any more.
 void collect(Tape& tape);
@@ -25,7 +14,6 @@ void sweep_if_due(Tape& tape);  // at an event
 // Of what the tape alone holds, lets go of what no handle could come to need, and of roots that are larger than what they
 // let be forgotten (that is then held for good). Returns whether anything was freed.
 bool let_go_idle(Tape& tape);
-bool may_have_idle(const Tape& tape);
 // The last resort: all roots that nothing forgotten needs. What could be rebuilt from them is then held for good, and the
 // program takes what it takes without us.
 bool let_go_roots(Tape& tape);

@@ -94,7 +94,7 @@ void Tape::append(std::unique_ptr<Op> op) {
     arg.read_before_by = std::exchange(v.last_read_by, next_op());
   }
   ops_.push_back(std::move(op));
-  ++sweeping.since_collect;
+  sweeping.op_recorded();
 }
 
 void Tape::reserve(size_t ops, size_t values) {
@@ -250,6 +250,7 @@ void Tape::close() {
 
 void Tape::add_handle(Handle& handle) {
   handles.add(handle);
+  sweeping.saved();
   ++value(handle.value()).handles;
   change_need<Alive>(*this, handle.value(), 1);
   if (counts_reach_) change_need<Reach>(*this, handle.value(), 1);
@@ -257,6 +258,7 @@ void Tape::add_handle(Handle& handle) {
 
 void Tape::remove_handle(Handle& handle) {
   handles.remove(handle);
+  sweeping.dropped();
   --value(handle.value()).handles;
   if (const int32_t owed = handles.rounds_owing(handle)) change_need<Pending>(*this, handle.value(), -owed);
   pressure.held_since_balance += value(handle.value()).bytes;

@@ -109,7 +109,7 @@ void Timeline::op_made_nothing() {
   }
 }
 
-int32_t Timeline::op_made(Tape& tape, const Op& op, const std::vector<at::Tensor>& results, bool replayable) {
+int32_t Timeline::op_made(Tape& tape, const Op& op, at::TensorList results, bool replayable) {
   const auto id = static_cast<plan::OpId>(graph_.ops.size());
   plan::Op& recorded = graph_.ops.emplace_back();
   recorded.name = op.name();
@@ -250,7 +250,7 @@ plan::Graph Timeline::without_copies(plan::Graph graph) const {
   return graph;
 }
 
-uint64_t Timeline::add_hash(const Op& op, const std::vector<int64_t>& result_bytes) {
+uint64_t Timeline::add_hash(const Op& op, at::IntArrayRef result_bytes) {
   uint64_t hash = prefix_hashes_.empty() ? 1 : prefix_hashes_.back();
   hash = mixed(hash, hash_of(op.traits->name.name));
   for (const TensorArg& arg : op.args) hash = mixed(hash, static_cast<uint64_t>(arg.value));

@@ -20,7 +20,7 @@ class Timeline {
   void op_begins(Tape& tape);
   void op_ran();
   void op_made_nothing();
-  int32_t op_made(Tape& tape, const Op& op, const std::vector<at::Tensor>& results, bool replayable);  // gives its id
+  int32_t op_made(Tape& tape, const Op& op, at::TensorList results, bool replayable);  // gives its id
   void shortcut_took(const Op& op, double seconds);
 
   int32_t saved(Tape& tape, ValueId value);  // gives the handle's id
@@ -56,7 +56,7 @@ class Timeline {
 
   // Of operators and sizes so far, one entry per operator: equal as long as two steps do the same.
   const std::vector<uint64_t>& prefix_hashes() const { return prefix_hashes_; }
-  uint64_t add_hash(const Op& op, const std::vector<int64_t>& result_bytes);
+  uint64_t add_hash(const Op& op, at::IntArrayRef result_bytes);
 
   void track(const c10::Storage& storage);  // it belongs to the tape
 

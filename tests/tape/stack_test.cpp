@@ -48,7 +48,7 @@ TEST(Stack, TensorsAreVisitedInWhateverHoldsThem) {
 TEST(Stack, WhatAnOperatorReturnedIsFlattenedAndItsNumbersAreLeftOut) {
   const at::Tensor one = at::scalar_tensor(1), two = at::scalar_tensor(2), argument = at::scalar_tensor(3);
   const std::vector<c10::IValue> stack{argument, c10::List<at::Tensor>({one, two}), 5, two};
-  const std::vector<at::Tensor> tensors = returned_tensors(stack, 3);
+  const Tensors tensors = returned_tensors(stack, 3);
   ASSERT_EQ(tensors.size(), 3U);
   EXPECT_TRUE(tensors[0].is_same(one) && tensors[1].is_same(two) && tensors[2].is_same(two));
 }

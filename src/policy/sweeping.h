@@ -1,0 +1,50 @@
+// When it is worth its time to look at all a tape has for what nothing needs. The runtime's tape and a predicted step follow it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace retrace {
+
+class Sweeping {
+ public:
+  bool dirty = false;  // something was let go of that others may have been there for
+
+  // Autograd saves what most operators make or read. Those beyond that may be work that nobody will ask for.
+  void op_recorded() { ++recorded_, ++beyond_saved_; }
+  void saved() { --beyond_saved_; }
+  void dropped() { ++beyond_saved_; }
+
+  // At an event. A backward lets go of values one by one: a sweep for each would take the square of the tape's length.
+  bool is_due(bool in_backward) {
+    const bool worth = in_backward ? dirty && ++since_dirty_ * kSweepsPerBackward > surviving_ : dirty;
+    return worth || beyond_saved_ > static_cast<int64_t>(std::max(kAtLeast, surviving_));
+  }
+  void begins() {
+    dirty = false;
+    since_dirty_ = 0;
+    beyond_saved_ = 0;
+  }
+  void ended(size_t surviving_ops) { surviving_ = surviving_ops; }
+
+  // The same for what is looked for when memory runs short.
+  bool may_have_idle() const { return !looked_for_idle_ || recorded_ - idle_looked_for_at_ > surviving_ / 16; }
+  void looks_for_idle() {
+    looked_for_idle_ = true;
+    idle_looked_for_at_ = recorded_;
+  }
+
+ private:
+  static constexpr size_t kAtLeast = 4096;  // ops; below that a sweep gains nothing worth its time
+  static constexpr size_t kSweepsPerBackward = 4;
+
+  size_t recorded_ = 0;
+  int64_t beyond_saved_ = 0;  // since the last sweep
+  size_t since_dirty_ = 0;    // events in backward
+  size_t surviving_ = 0;      // ops, of the last sweep
+  bool looked_for_idle_ = false;
+  size_t idle_looked_for_at_ = 0;  // ops recorded
+};
+
+}  // namespace retrace
