@@ -1,6 +1,7 @@
 #include "policy/balance.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace retrace {
 namespace {
@@ -24,6 +25,10 @@ bool is_held_in_vain(const TapeView& tape, ValueId id) {
   return v.held && v.handles == 0 && v.holders <= 1 && v.uses == 0 && !tape.is_shared(id);
 }
 
+bool is_needed_now(const TapeView& tape, const TapeView::Value& v) {
+  return tape.backward_at() >= 0 && v.last_read_by >= tape.backward_at();
+}
+
 }  // namespace
 
 int64_t below_plain_bytes(TapeView& tape) {
@@ -37,21 +42,20 @@ int64_t below_plain_bytes(TapeView& tape) {
 }
 
 int64_t balance(TapeView& tape, std::vector<ValueId>& all_held) {
-  int64_t spare = forgotten_bytes(tape);
+  int64_t spare = below_plain_bytes(tape);
   std::erase_if(all_held, [&](ValueId id) { return !tape.value(id).held; });
-  std::vector<ValueId> held;
-  for (const ValueId id : all_held) {
-    if (!is_held_in_vain(tape, id)) continue;
-    held.push_back(id);
-    spare -= tape.value(id).bytes;
-  }
   if (spare < 0 && tape.may_have_idle() && tape.let_go_idle()) return balance(tape, all_held);
-  // What is left is needed for a rebuild. A value that can be made again costs time to be without, a root cannot be.
-  std::sort(held.begin(), held.end(), [&](ValueId a, ValueId b) { return tape.value(a).bytes > tape.value(b).bytes; });
+  // What is left is needed for a rebuild. A value that can be made again costs time to be without, a root cannot be; and what
+  // backward needs from now on would come back at once. Of equally large ones it needs the first last.
+  std::vector<ValueId> held = all_held;
+  std::sort(held.begin(), held.end(), [&](ValueId a, ValueId b) {
+    return std::pair(-tape.value(a).bytes, a) < std::pair(-tape.value(b).bytes, b);
+  });
   for (const ValueId id : held) {
     if (spare >= 0) break;
+    if (!is_held_in_vain(tape, id)) continue;
     const TapeView::Value v = tape.value(id);
-    if (v.is_root() || v.is_copy || !is_held_in_vain(tape, id)) continue;
+    if (v.is_root() || v.is_copy || is_needed_now(tape, v)) continue;
     spare += v.bytes;
     tape.give_up(id);
   }

@@ -16,9 +16,14 @@ PredictedStep::PredictedStep(const plan::Graph& graph, const PolicyRules& rules)
       states_(graph.values.size()),
       repeatable_(graph.ops.size()),
       dropped_at_(graph.handles.size(), static_cast<int32_t>(graph.events.size())),
+      saved_at_(graph.handles.size()),
       op_walks_(graph.ops.size()) {
+  OpId ops = 0;
   for (size_t e = 0; e < graph.events.size(); ++e) {
-    if (graph.events[e].kind == plan::EventKind::drop) dropped_at_[at(graph.events[e].id)] = static_cast<int32_t>(e);
+    const plan::Event& event = graph.events[e];
+    if (event.kind == plan::EventKind::drop) dropped_at_[at(event.id)] = static_cast<int32_t>(e);
+    if (event.kind == plan::EventKind::save) saved_at_[at(event.id)] = ops;
+    if (event.kind == plan::EventKind::op) ops = event.id + 1;
   }
   for (OpId id = 0; id < static_cast<OpId>(graph.ops.size()); ++id) {
     for (const ValueId v : results(id)) {
@@ -69,6 +74,7 @@ plan::Outcome PredictedStep::run(plan::History* history) {
 
 void PredictedStep::op_begins(OpId id) {
   sweep_if_due();
+  backward_at_ = kNone;
   const plan::Op& op = graph_.ops[at(id)];
   for (const plan::Arg& arg : op.args) {
     if (arg.becomes != kNone) prepare_write(op, arg);
@@ -109,6 +115,7 @@ void PredictedStep::op_ran(OpId id) {
     if (arg.shape_only) continue;
     State& read = state(arg.value);
     read.consumed = true;
+    read.last_read_by = id;
     const bool from_outside = graph_.values[at(arg.value)].external && is_root(arg.value) && arg.becomes == kNone;
     if (from_outside && !std::exchange(read.external_held, true)) note_held(arg.value);
   }
@@ -181,7 +188,10 @@ void PredictedStep::run_backward(const plan::Backward& backward) {
 constexpr size_t kSavedByNode = 4;
 
 void PredictedStep::unpacking(plan::HandleId handle) {
-  if (!simulation_.keeps_root(handle)) sweep_if_due();
+  if (!simulation_.keeps_root(handle)) {
+    sweep_if_due();
+    backward_at_ = saved_at_[at(handle)];
+  }
   if (dropped_at_[at(handle)] < backward_end_) return;
   in_passing_.push_back(handle);
   if (in_passing_.size() <= kSavedByNode) return;
@@ -227,6 +237,7 @@ TapeView::Value PredictedStep::value(ValueId id) const {
   const plan::Value& described = graph_.values[at(id)];
   return {.producer = v.producer,
           .recorded_at = state(id).recorded_at,
+          .last_read_by = state(id).last_read_by,
           .bytes = described.bytes,
           .handles = state(id).handles,
           .alive = v.alive,

@@ -39,6 +39,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   void nobody_alive(ValueId value) override;
   void unpacking(plan::HandleId handle) override;
   void rebuild_begins(ValueId target, const std::vector<OpId>& order) override;
+  void rebuilt(ValueId value) override { held_since_balance_ += graph_.values[plan::at(value)].bytes; }
   void rebuild_ended() override { rebuilding_ = false; }
   void peak_rises(int64_t more_bytes) override;
 
@@ -49,6 +50,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   bool is_shared(ValueId id) const override;
   bool is_elsewhere(ValueId id) const override;
   OpId next_op() const override { return next_op_; }
+  OpId backward_at() const override { return backward_at_; }
   bool has_op(OpId id) const override { return repeatable_[plan::at(id)] != 0; }
   bool is_pending(OpId id) const override { return simulation_.now().ops[plan::at(id)].pending > 0; }
   std::vector<Arg> args(OpId id) const override;
@@ -82,6 +84,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   // What a simulated value does not have.
   struct State {
     OpId recorded_at = plan::kNone;
+    OpId last_read_by = plan::kNone;
     int32_t handles = 0;
     int32_t in_hand = 0;  // handles that backward has unpacked and not let go of
     uint32_t walk = 0;
@@ -105,7 +108,9 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   OpId next_op_ = 0;
   bool in_backward_ = false;  // one that is not recorded
   int32_t backward_end_ = 0;
+  OpId backward_at_ = plan::kNone;
   std::vector<int32_t> dropped_at_;         // by handle: the event; none: the end
+  std::vector<OpId> saved_at_;              // by handle: so many ops had been recorded
   std::vector<plan::HandleId> in_passing_;  // unpacked by this backward, and not dropped by it
   std::vector<ValueId> copies_;             // made for the running op, of what it overwrites
 

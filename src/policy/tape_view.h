@@ -15,6 +15,7 @@ class TapeView {
   struct Value {
     OpId producer = -1;     // none: a root
     OpId recorded_at = -1;  // orders values in time, roots included
+    OpId last_read_by = -1;
     int64_t bytes = 0;
     int32_t handles = 0;             // that stand for it
     int32_t alive = 0, pending = 0;  // see plan/simulate/demand.h
@@ -43,6 +44,7 @@ class TapeView {
   virtual bool is_elsewhere(ValueId id) const = 0;  // of one that is neither: somebody else has it
 
   virtual OpId next_op() const = 0;
+  virtual OpId backward_at() const = 0;  // so many were recorded when what it asked for last was saved; none in forward
   virtual bool has_op(OpId id) const = 0;
   virtual bool is_pending(OpId id) const = 0;
   virtual std::vector<Arg> args(OpId id) const = 0;

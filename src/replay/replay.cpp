@@ -265,6 +265,7 @@ void Replay::set_rebuilt(const Op& op, ValueId id, const c10::Storage& storage) 
   }
   becomes_source<Pending>(tape_, id);
   v.rebuilt = storage;
+  tape_.pressure.held_since_balance += v.bytes;
   made_.push_back(id);
   tape_.used(id);
   if (tape_.timeline) tape_.timeline->track(storage);

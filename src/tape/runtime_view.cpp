@@ -8,6 +8,7 @@ TapeView::Value RuntimeView::value(ValueId id) const {
   const retrace::Value& v = tape_.value(id);
   return {.producer = v.producer,
           .recorded_at = v.recorded_at,
+          .last_read_by = v.last_read_by,
           .bytes = v.bytes,
           .handles = v.handles,
           .alive = v.alive,

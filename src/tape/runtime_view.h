@@ -19,6 +19,7 @@ class RuntimeView final : public TapeView {
   bool is_shared(ValueId id) const override;
   bool is_elsewhere(ValueId id) const override;
   OpId next_op() const override { return tape_.next_op(); }
+  OpId backward_at() const override { return tape_.backward_at(); }
   bool has_op(OpId id) const override { return tape_.find_op(id) != nullptr; }
   bool is_pending(OpId id) const override { return tape_.op(id).pending > 0; }
   std::vector<Arg> args(OpId id) const override;

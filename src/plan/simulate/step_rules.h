@@ -23,6 +23,7 @@ class StepRules {
   virtual void unpacking(HandleId handle) = 0;
   // These ops, in this order, are about to be run again for `target`.
   virtual void rebuild_begins(ValueId target, const std::vector<OpId>& order) = 0;
+  virtual void rebuilt(ValueId value) = 0;
   virtual void rebuild_ended() = 0;
   // So many more bytes than are live now would be more than were ever live, unless something is let go of.
   virtual void peak_rises(int64_t more_bytes) = 0;

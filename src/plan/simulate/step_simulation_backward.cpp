@@ -202,6 +202,7 @@ void StepSimulation::take_rebuilt(ValueId id, int32_t content) {
   becomes_source<Pending>(*this, id);
   v.rebuilt = content;
   buffer(content).value = id;
+  if (rules_ != nullptr) rules_->rebuilt(id);
   if (v.uses == 0) free_if_unused(id);
 }
 
