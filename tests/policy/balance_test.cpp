@@ -1,0 +1,102 @@
+// No policy takes more than the plain program: what is held in vain is given up.
+#include <gtest/gtest.h>
+
+#include "policy/balance.h"
+
+namespace retrace::test::balance_of {
+
+// Values that the tape alone has, made by ops of the same numbers.
+class View final : public TapeView {
+ public:
+  std::vector<Value> values;
+  OpId at = -1;
+
+  ValueId add(int64_t bytes, bool saved, bool held, OpId last_read_by) {
+    Value v;
+    v.producer = v.recorded_at = static_cast<OpId>(values.size());
+    v.bytes = bytes;
+    v.handles = saved ? 1 : 0;
+    v.held = held;
+    v.holders = held ? 1 : 0;
+    v.last_read_by = last_read_by;
+    values.push_back(v);
+    return v.producer;
+  }
+
+  Value value(ValueId id) const override { return values[static_cast<size_t>(id)]; }
+  ValueId next_value() const override { return static_cast<ValueId>(values.size()); }
+  std::vector<ValueId> saved() const override {
+    std::vector<ValueId> ids;
+    for (ValueId id = 0; id < next_value(); ++id) {
+      if (value(id).handles > 0) ids.push_back(id);
+    }
+    return ids;
+  }
+  bool is_shared(ValueId) const override { return false; }
+  bool is_elsewhere(ValueId) const override { return false; }
+  OpId next_op() const override { return next_value(); }
+  OpId backward_at() const override { return at; }
+  bool has_op(OpId) const override { return true; }
+  bool is_pending(OpId) const override { return false; }
+  std::vector<Arg> args(OpId) const override { return {}; }
+  std::vector<ValueId> results(OpId id) const override { return {id}; }
+  void begin_walk() override {}
+  bool was_at_op(OpId) override { return false; }
+  bool was_at_value(ValueId) override { return false; }
+  void hold(ValueId id) override { values[static_cast<size_t>(id)].held = true; }
+  void let_go(ValueId id) override { values[static_cast<size_t>(id)].held = false; }
+  void give_up(ValueId id) override { let_go(id); }
+  bool may_have_idle() const override { return false; }
+  bool let_go_idle() override { return false; }
+  void let_go_roots() override {}
+};
+
+TEST(Balance, WhatIsHeldPaysWhileMoreThanThatIsForgotten) {
+  View tape;
+  const auto held = tape.add(100, false, true, 1);
+  tape.add(150, true, false, -1);
+  std::vector<TapeView::ValueId> all{held};
+  EXPECT_EQ(balance(tape, all), 50);
+  EXPECT_TRUE(tape.value(held).held);
+}
+
+TEST(Balance, WhatDoesNotPayIsGivenUp) {
+  View tape;
+  const auto held = tape.add(100, false, true, 1);
+  tape.add(80, true, false, -1);
+  std::vector<TapeView::ValueId> all{held};
+  EXPECT_EQ(balance(tape, all), 80);
+  EXPECT_FALSE(tape.value(held).held);
+}
+
+TEST(Balance, WhatIsRebuiltAndWasNotSavedCountsAsMore) {
+  View tape;
+  const auto held = tape.add(100, false, true, 1);
+  tape.add(150, true, false, -1);
+  tape.values[static_cast<size_t>(tape.add(60, false, false, 1))].rebuilt = true;
+  std::vector<TapeView::ValueId> all{held};
+  balance(tape, all);
+  EXPECT_FALSE(tape.value(held).held);
+}
+
+TEST(Balance, InBackwardOnlyWhatItHasNotComeToIsGivenUp) {
+  View tape;
+  const auto later = tape.add(100, false, true, 3), now = tape.add(100, false, true, 9);
+  std::vector<TapeView::ValueId> all{now, later};
+  tape.at = 8;
+  balance(tape, all);
+  EXPECT_FALSE(tape.value(later).held);
+  EXPECT_TRUE(tape.value(now).held) << "it would have to be rebuilt at once";
+}
+
+TEST(Balance, OfEquallyLargeOnesTheFirstIsGivenUp) {
+  View tape;
+  const auto first = tape.add(100, false, true, 2), second = tape.add(100, false, true, 2);
+  tape.add(110, true, false, -1);
+  std::vector<TapeView::ValueId> all{second, first};
+  EXPECT_EQ(balance(tape, all), 10);
+  EXPECT_FALSE(tape.value(first).held);
+  EXPECT_TRUE(tape.value(second).held);
+}
+
+}  // namespace retrace::test::balance_of
