@@ -7,8 +7,18 @@
 #include <cstring>
 #include <utility>
 
+#include "device/xxh3_avx2.h"
+
 namespace retrace {
 namespace {
+
+uint64_t hash_of(const void* bytes, size_t size) {
+#ifdef RETRACE_XXH3_AVX2
+  static const bool has_avx2 = __builtin_cpu_supports("avx2");
+  if (has_avx2) return xxh3_avx2(bytes, size);
+#endif
+  return XXH3_64bits(bytes, size);
+}
 
 struct Dimension {
   int64_t size, stride;
@@ -74,6 +84,7 @@ uint64_t cpu_fingerprint(const at::Tensor& tensor) {
       static_cast<const char*>(tensor.storage().data_ptr().get()) + tensor.storage_offset() * item;
   auto dimensions = dimensions_of(tensor);
   const Dimension row = dimensions.empty() ? Dimension{1, 1} : dimensions.pop_back_val();
+  if (dimensions.empty() && row.stride == 1) return hash_of(first, static_cast<size_t>(row.size * item));
   Hash hash(static_cast<size_t>(item));
   c10::SmallVector<int64_t, 4> index(dimensions.size());
   for (int64_t at = 0;;) {
@@ -91,7 +102,7 @@ uint64_t cpu_fingerprint(const at::Tensor& tensor) {
 
 uint64_t cpu_fingerprint(const c10::Storage& storage) {
   const void* const bytes = storage.data_ptr().get();
-  return bytes ? XXH3_64bits(bytes, storage.nbytes()) : 0;
+  return bytes ? hash_of(bytes, storage.nbytes()) : 0;
 }
 
 uint64_t cpu_sample(const c10::Storage& storage) {
@@ -99,12 +110,12 @@ uint64_t cpu_sample(const c10::Storage& storage) {
   constexpr size_t kPieces = 64, kPieceBytes = 64;  // cache lines
   const auto* const bytes = static_cast<const char*>(storage.data_ptr().get());
   const size_t size = bytes ? storage.nbytes() : 0;
-  if (size <= kWholeBytes) return XXH3_64bits(bytes ? bytes : "", size);
+  if (size <= kWholeBytes) return hash_of(bytes ? bytes : "", size);
   char pieces[kPieces * kPieceBytes];
   for (size_t i = 0; i < kPieces; ++i) {
     std::memcpy(pieces + i * kPieceBytes, bytes + (size - kPieceBytes) * i / (kPieces - 1), kPieceBytes);
   }
-  return XXH3_64bits(pieces, sizeof pieces);
+  return hash_of(pieces, sizeof pieces);
 }
 
 }  // namespace retrace

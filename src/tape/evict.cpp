@@ -14,6 +14,9 @@ constexpr int kMostAncestors = 128;
 // A long tape is sampled: the best of so many is good enough, and the time to look stays small.
 constexpr ValueId kMostCandidates = 1024;
 
+constexpr size_t kMostRanked = 32;
+constexpr int64_t kEventsRanked = 64;
+
 }  // namespace
 
 bool Eviction::is_at_hand(ValueId id) {
@@ -96,29 +99,50 @@ bool Eviction::is_expendable(ValueId id) const {
 }
 
 Eviction::Candidate Eviction::cheapest() {
-  const Candidate expendable = cheapest([this](ValueId id) { return is_expendable(id); });
-  if (expendable.value != kNone) return expendable;
-  const Candidate best = cheapest([](ValueId) { return true; });
+  if (const Candidate best = best_ranked(); best.value != kNone) return best;
+  rank([this](ValueId id) { return is_expendable(id); });
+  if (tape_.eviction.best.empty()) rank([](ValueId) { return true; });
+  const Candidate best = best_ranked();
   return best.value == kNone ? any_evictable() : best;
 }
 
+// What it takes to be without a value changes as others go: it counts as best while it is no worse than the next was.
+Eviction::Candidate Eviction::best_ranked() {
+  EvictionRanking& ranking = tape_.eviction;
+  if (tape_.clock() - ranking.made_at > kEventsRanked) ranking.best.clear();
+  while (!ranking.best.empty()) {
+    const std::optional<Candidate> now = priced(ranking.best.back().value);
+    const bool is_last = ranking.best.size() == 1;
+    if (now && (is_last || now->score <= ranking.best.end()[-2].score)) return *now;
+    ranking.best.pop_back();
+  }
+  return {};
+}
+
 template <class MayGo>
-Eviction::Candidate Eviction::cheapest(MayGo may_go) {
-  Candidate best;
+void Eviction::rank(MayGo may_go) {
+  std::vector<Candidate>& best = tape_.eviction.best;
+  best.clear();
+  tape_.eviction.made_at = tape_.clock();
+  const auto is_worse = [](const Candidate& a, const Candidate& b) { return a.score > b.score; };
   const ValueId stride = std::max(1, tape_.next_value() / kMostCandidates);
   const auto first = static_cast<ValueId>(tape_.clock() % stride);
   for (ValueId id = first; id < tape_.next_value(); id += stride) {
     if (!may_go(id)) continue;
-    const int64_t bytes = evictable_bytes(id);
-    if (bytes == 0) continue;
-    const std::optional<double> seconds = seconds_to_rebuild(id);
-    if (!seconds) continue;
-    const double cost = *seconds + static_cast<double>(tape_.value(id).behind_seconds);
-    // What no handle needs any more (a graph that died in forward) costs nothing to be without.
-    const double score = tape_.value(id).alive == 0 ? 0 : cost / (static_cast<double>(bytes) * time_away(id));
-    if (best.value == kNone || score < best.score) best = {id, score};
+    if (const std::optional<Candidate> candidate = priced(id)) best.push_back(*candidate);
   }
-  return best;
+  std::sort(best.begin(), best.end(), is_worse);
+  if (best.size() > kMostRanked) best.erase(best.begin(), best.end() - static_cast<std::ptrdiff_t>(kMostRanked));
+}
+
+std::optional<Eviction::Candidate> Eviction::priced(ValueId id) {
+  const int64_t bytes = evictable_bytes(id);
+  if (bytes == 0) return std::nullopt;
+  const std::optional<double> seconds = seconds_to_rebuild(id);
+  if (!seconds) return std::nullopt;
+  const double cost = *seconds + static_cast<double>(tape_.value(id).behind_seconds);
+  // What no handle needs any more (a graph that died in forward) costs nothing to be without.
+  return Candidate{id, tape_.value(id).alive == 0 ? 0 : cost / (static_cast<double>(bytes) * time_away(id))};
 }
 
 Eviction::Candidate Eviction::any_evictable() {

@@ -4,7 +4,9 @@
 // heuristic (after Dynamic Tensor Rematerialization): steps that come back follow a plan instead.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "tape/op.h"
 
@@ -12,21 +14,31 @@ namespace retrace {
 
 class Tape;
 
+struct EvictionCandidate {
+  ValueId value = kNone;  // none: nothing can go
+  double score = 0;       // seconds per byte and time it would be away
+};
+
+// To look at all a tape has takes long, and memory that is short stays so for a while: the best few are remembered.
+struct EvictionRanking {
+  std::vector<EvictionCandidate> best;  // last
+  int64_t made_at = 0;                  // the tape's clock
+};
+
 // Of what a tape holds or has rebuilt.
 class Eviction {
  public:
   explicit Eviction(Tape& tape) : tape_(tape) {}
 
-  struct Candidate {
-    ValueId value = kNone;  // none: nothing can go
-    double score = 0;       // seconds per byte and time it would be away
-  };
+  using Candidate = EvictionCandidate;
   Candidate cheapest();
   int64_t evict(ValueId value);  // if it can go; returns the bytes freed
 
  private:
+  Candidate best_ranked();
   template <class MayGo>
-  Candidate cheapest(MayGo may_go);
+  void rank(MayGo may_go);
+  std::optional<Candidate> priced(ValueId id);
   bool is_expendable(ValueId id) const;
   bool is_at_hand(ValueId id);
   double replay_seconds(const Op& op, ValueId wanted);

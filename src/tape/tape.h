@@ -19,6 +19,7 @@
 #include "plan/simulate/demand.h"
 #include "policy/segments.h"
 #include "tape/balance.h"
+#include "tape/evict.h"
 #include "tape/handle_table.h"
 #include "tape/known_steps.h"
 #include "tape/marks.h"
@@ -135,6 +136,7 @@ class Tape {
   Sweeping sweeping;
   Balancing balancing;
   Pressure pressure;
+  EvictionRanking eviction;
   std::vector<StepCounters> counters;  // of everyone who recorded here
   Segmenting segmenting;
   std::shared_ptr<Timeline> timeline;           // of a session's step, else null
