@@ -15,13 +15,10 @@ PredictedStep::PredictedStep(const plan::Graph& graph, const PolicyRules& rules)
       choices_(graph.values.size()),
       states_(graph.values.size()),
       repeatable_(graph.ops.size()),
-      dropped_at_(graph.handles.size(), static_cast<int32_t>(graph.events.size())),
       saved_at_(graph.handles.size()),
       op_walks_(graph.ops.size()) {
   OpId ops = 0;
-  for (size_t e = 0; e < graph.events.size(); ++e) {
-    const plan::Event& event = graph.events[e];
-    if (event.kind == plan::EventKind::drop) dropped_at_[at(event.id)] = static_cast<int32_t>(e);
+  for (const plan::Event& event : graph.events) {
     if (event.kind == plan::EventKind::save) saved_at_[at(event.id)] = ops;
     if (event.kind == plan::EventKind::op) ops = event.id + 1;
   }
@@ -171,32 +168,19 @@ void PredictedStep::nobody_alive(ValueId id) {
 void PredictedStep::run_backward(const plan::Backward& backward) {
   simulation_.run_until(at(backward.begin));
   in_backward_ = !backward.records;
-  backward_end_ = backward.end;
   if (in_backward_) collect();
   if (cuts_) segmenting_.cuts = cuts_->cuts();
   simulation_.run_until(at(backward.end));
   in_backward_ = false;
-  for (const plan::HandleId h : std::exchange(in_passing_, {})) simulation_.take_from_hand(h);
-  if (!simulation_.now().in_backward) return;
-  simulation_.end_backward();
   for (const ValueId start : std::exchange(segmenting_.starts, {})) state(start).starts_segment = false;
   segmenting_.segment_bytes = segmenting_.saved_bytes = 0;
 }
-
-// So many of what a retained graph has unpacked are taken to be in use: the saved tensors of one node, which are told apart
-// from the next one's only if they are dropped. A heuristic.
-constexpr size_t kSavedByNode = 4;
 
 void PredictedStep::unpacking(plan::HandleId handle) {
   if (!simulation_.keeps_root(handle)) {
     sweep_if_due();
     backward_at_ = saved_at_[at(handle)];
   }
-  if (dropped_at_[at(handle)] < backward_end_) return;
-  in_passing_.push_back(handle);
-  if (in_passing_.size() <= kSavedByNode) return;
-  simulation_.take_from_hand(in_passing_.front());
-  in_passing_.erase(in_passing_.begin());
 }
 
 void PredictedStep::rebuild_begins(ValueId target, const std::vector<OpId>& order) {

@@ -107,12 +107,9 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   Segmenting segmenting_;
   OpId next_op_ = 0;
   bool in_backward_ = false;  // one that is not recorded
-  int32_t backward_end_ = 0;
   OpId backward_at_ = plan::kNone;
-  std::vector<int32_t> dropped_at_;         // by handle: the event; none: the end
-  std::vector<OpId> saved_at_;              // by handle: so many ops had been recorded
-  std::vector<plan::HandleId> in_passing_;  // unpacked by this backward, and not dropped by it
-  std::vector<ValueId> copies_;             // made for the running op, of what it overwrites
+  std::vector<OpId> saved_at_;   // by handle: so many ops had been recorded
+  std::vector<ValueId> copies_;  // made for the running op, of what it overwrites
 
   // What is held in vain.
   std::vector<ValueId> held_;

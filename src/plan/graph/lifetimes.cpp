@@ -64,7 +64,6 @@ void Lifetimes::read_events() {
         break;
       case EventKind::unpack:
         first_unpack_ = std::min(first_unpack_, t);
-        unpacked[at(event.id)] = std::min(unpacked[at(event.id)], t);
         unpacks.emplace_back(graph_.handles[at(event.id)], t);
         break;
       case EventKind::drop:
@@ -90,6 +89,11 @@ void Lifetimes::read_events() {
     const bool program_has_it = last_content_[at(v)] != 0 && t < released_[at(v)];
     if (graph_.values[at(v)].producer != kNone && !program_has_it) asked_[at(v)] = 1;
   }
+  for (int32_t t = 0; t < end; ++t) {
+    const Event& event = graph_.events[at(t)];
+    if (event.kind != EventKind::unpack || dropped[at(event.id)] >= backward_end(t)) continue;
+    unpacked[at(event.id)] = std::min(unpacked[at(event.id)], t);
+  }
   last_drop_.assign(count, -1);
   in_hand_.resize(count);
   for (size_t h = 0; h < graph_.handles.size(); ++h) {
@@ -103,6 +107,15 @@ void Lifetimes::read_events() {
   for (size_t v = 0; v < count; ++v) {
     free_[v] = graph_.values[v].producer == kNone || (last_content_[v] != 0 && released_[v] > first_read[v]);
   }
+}
+
+// Of the backward that an event is in. A node has what it has unpacked until that ends, at most; where there is one, until it
+// is dropped.
+int32_t Lifetimes::backward_end(int32_t event) const {
+  if (graph_.backwards.size() < 2) return kNever;
+  const auto after = std::upper_bound(graph_.backwards.begin(), graph_.backwards.end(), event,
+                                      [](int32_t e, const Backward& b) { return e < b.begin; });
+  return after == graph_.backwards.begin() ? kNever : (after - 1)->end;
 }
 
 // By value: before then no replay reads it. Whoever rebuilds it, or something made from it, was asked for it or for that.

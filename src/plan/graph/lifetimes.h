@@ -41,6 +41,7 @@ class Lifetimes {
  private:
   void read_events();
   std::vector<int32_t> first_reads(const std::vector<std::pair<ValueId, int32_t>>& unpacks) const;
+  int32_t backward_end(int32_t event) const;
   void find_ends();
   void find_spans();
   void find_base();

@@ -20,6 +20,8 @@ StepSimulation::StepSimulation(const Graph& graph, Effort* effort)
     : graph_(graph),
       effort_(effort),
       keepable_(plan::keepable(graph)),
+      several_(graph.backwards.size() > 1),
+      dropped_(graph.handles.size(), graph.events.size()),
       offered_(graph.values.size(), graph.events.size()),
       saved_root_(graph.handles.size()),
       visited_(graph.ops.size()),
@@ -43,6 +45,9 @@ StepSimulation::StepSimulation(const Graph& graph, Effort* effort)
   const auto unpack = [](const Event& e) { return e.kind == EventKind::unpack; };
   first_unpack_ =
       static_cast<size_t>(std::find_if(graph.events.begin(), graph.events.end(), unpack) - graph.events.begin());
+  for (size_t e = 0; e < graph.events.size(); ++e) {
+    if (graph.events[e].kind == EventKind::drop) dropped_[at(graph.events[e].id)] = e;
+  }
   find_moves();
   drops_in_forward_ =
       std::any_of(graph.events.begin(), graph.events.begin() + static_cast<std::ptrdiff_t>(first_unpack_),
@@ -70,7 +75,7 @@ void StepSimulation::begin(const Choices& choices, const Limits& limits) {
   choices_ = &choices;
   limits_ = limits;
   now_.next_event = 0;
-  now_.in_backward = stopped_ = false;
+  now_.in_backward = now_.in_recorded_backward = stopped_ = false;
   now_.values = first_values_;
   now_.ops = first_ops_;
   now_.buffers.assign(storages() + 1, Buffer{});
@@ -81,7 +86,8 @@ void StepSimulation::begin(const Choices& choices, const Limits& limits) {
   now_.live = now_.held_bytes = now_.rebuilt_bytes = 0;
   now_.replay_seconds = 0;
   now_.ops_replayed = 0;
-  saved_.clear();
+  now_.saved.clear();
+  now_.passing.clear();
   std::fill(released_.begin(), released_.end(), graph_.events.size());
   excess_ = 0;
   outcome = Outcome{};
@@ -121,6 +127,7 @@ void StepSimulation::count_peaks(size_t end) {
 void StepSimulation::run_until(size_t end) {
   const size_t first_event = now_.next_event;
   for (; now_.next_event < end && !stopped_; ++now_.next_event) {
+    if (now_.in_backward && ends_backwards() && now_.next_event >= now_.backward_end) end_backward();
     if (effort_ != nullptr && effort_->stopped()) {
       stopped_ = true;
       break;
@@ -450,7 +457,7 @@ void StepSimulation::save(HandleId handle) {
   change_need<Alive>(*this, id, 1);
   change_need<Reach>(*this, id, 1);
   if (now_.in_backward) now_.consumed[at(handle)] = 1;
-  if (!now_.in_backward || rules_ != nullptr) saved_.push_back(handle);
+  if (!now_.in_backward || ends_backwards()) now_.saved.push_back(handle);
   if (rules_ == nullptr || saved_root_[at(handle)] != 0) return;
   (moves_[at(handle)] & kMovesHere) == 0 ? rules_->saved(id) : rules_->followed(id);
 }

@@ -42,6 +42,8 @@ struct Buffer {
 struct SimulationState {
   size_t next_event = 0;
   bool in_backward = false;
+  bool in_recorded_backward = false;  // whose operators are recorded too
+  size_t backward_end = 0;            // of the open one, an event
   std::vector<SimValue> values;
   std::vector<SimOp> ops;
   std::vector<Buffer> buffers;  // 0 is none, then one per storage, then those of rebuilt values
@@ -49,7 +51,10 @@ struct SimulationState {
   std::vector<ValueId> current;  // by storage: whose content it has
   std::vector<char> consumed;    // by handle: unpacked (1), or gone (2)
   std::vector<int32_t> in_hand;  // by handle: the buffer its node has unpacked
-  int64_t live = 0;              // of the tape's values, with what follows among it
+  std::vector<HandleId>
+      saved;  // that a backward may ask for: in forward, and where several follow, all that are not gone
+  std::vector<HandleId> passing;  // unpacked by this backward, and not dropped by it
+  int64_t live = 0;               // of the tape's values, with what follows among it
   int64_t held_bytes = 0, rebuilt_bytes = 0;
   double replay_seconds = 0;
   int64_t ops_replayed = 0;
@@ -77,7 +82,6 @@ class StepSimulation {
   void limit(const Limits& limits) { limits_ = limits; }
   void run_until(size_t end);
   void begin_backward();
-  void end_backward();  // another may follow; only with rules
   Outcome finish();
 
   // Resumes from a state of a whole run, which change_choice() may change; recount() counts what was before it.
@@ -124,11 +128,11 @@ class StepSimulation {
   demand::Work& work(Reach) { return reach_work_; }
   void nobody_alive(ValueId id) {
     if (rules_ != nullptr) return rules_->nobody_alive(id);
-    if ((now_.in_backward || dropping_) && value(id).producer != kNone)
+    if ((in_plain_backward() || dropping_) && value(id).producer != kNone)
       stop_holding(id);  // what is evicted may need a root
   }
   void nobody_reach(ValueId id) {
-    if (now_.in_backward && value(id).producer == kNone && released(id)) stop_holding(id);
+    if (in_plain_backward() && value(id).producer == kNone && released(id)) stop_holding(id);
   }
   void nobody_pending(ValueId id) {
     if (value(id).uses == 0) free_rebuilt(id);
@@ -143,7 +147,6 @@ class StepSimulation {
   bool is_shared(ValueId id) const;    // not only the tape has it
   bool is_dropping() const { return dropping_; }
   bool keeps_root(HandleId handle) const { return saved_root_[at(handle)] != 0; }
-  void take_from_hand(HandleId handle);  // backward lets go of what it has unpacked
   int64_t live_bytes() const { return other_ + now_.live; }
   // Of what the running rebuild makes up to an op, only these values stay, sorted.
   void pass_through(OpId until, std::vector<ValueId> but);
@@ -197,7 +200,13 @@ class StepSimulation {
   void save(HandleId handle);
   void release_storage(ValueId id);
 
+  bool in_plain_backward() const { return now_.in_backward && !now_.in_recorded_backward; }
+  bool ends_backwards() const { return several_ || rules_ != nullptr; }
+  void end_backward();  // another may follow
+  void sweep();
   void unpack(HandleId handle);
+  void pass(HandleId handle);
+  void take_from_hand(HandleId handle);  // backward lets go of what it has unpacked
   void drop(HandleId handle);
   int32_t content(ValueId id);
   bool is_available(ValueId id);
@@ -227,6 +236,8 @@ class StepSimulation {
   std::vector<size_t> first_way_;   // by value, into way_costs_
   std::vector<int64_t> bytes_;      // by value; 0 for what came from outside
   size_t first_unpack_ = 0;
+  const bool several_;            // backwards
+  std::vector<size_t> dropped_;   // by handle: the event; none: the end
   std::vector<size_t> offered_;   // by value: the event in which forward first asks whether to hold it; none: the end
   std::vector<size_t> released_;  // by storage: the event of it; none yet: the end
 
@@ -237,7 +248,6 @@ class StepSimulation {
   StepRules* rules_ = nullptr;  // none: choices alone
   OpId passes_until_ = kNone;
   std::vector<ValueId> passes_but_;
-  std::vector<HandleId> saved_;    // in forward; with rules, all that are not gone
   std::vector<char> saved_root_;   // by handle: it keeps the value itself
   std::vector<uint32_t> visited_;  // by op: the last replay that it was part of
   std::vector<OpId> order_;        // of one replay

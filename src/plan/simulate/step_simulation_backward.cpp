@@ -9,18 +9,50 @@ namespace retrace::plan {
 constexpr char kGone = 2;
 
 void StepSimulation::begin_backward() {
+  const auto after = std::upper_bound(graph_.backwards.begin(), graph_.backwards.end(), now_.next_event,
+                                      [](size_t event, const Backward& b) { return event < at(b.begin); });
+  const bool is_known = after != graph_.backwards.begin() && now_.next_event < at((after - 1)->end);
   now_.in_backward = true;
-  for (const HandleId h : saved_) {
+  now_.in_recorded_backward = is_known && several_ && (after - 1)->records;
+  now_.backward_end = is_known ? at((after - 1)->end) : graph_.events.size();
+  for (const HandleId h : now_.saved) {
     if (now_.consumed[at(h)] == 0) change_need<Pending>(*this, graph_.handles[at(h)], 1);
   }
-  if (rules_ == nullptr) saved_.clear();
+  if (!ends_backwards()) now_.saved.clear();
+  if (several_ && rules_ == nullptr && in_plain_backward()) sweep();
+}
+
+// What earlier graphs left, and nothing needs any more. (collect() in tape/sweep.cpp)
+void StepSimulation::sweep() {
+  std::vector<char> wanted(now_.values.size());
+  const auto is_needed = [&](ValueId id) {
+    const SimValue& v = now_.values[at(id)];
+    const bool needed = wanted[at(id)] != 0 || v.alive > 0;
+    if (!needed && is_held(v) && !is_shared(id)) stop_holding(id);
+    return needed;
+  };
+  for (auto id = static_cast<OpId>(graph_.ops.size()); id-- > 0;) {
+    const Op& op = graph_.ops[at(id)];
+    if (repeatable_[at(id)] == 0 && op.fresh.empty()) continue;  // an update; others the tape may have given up since
+    bool survives = now_.ops[at(id)].alive > 0;
+    const auto look_at = [&](ValueId v) { survives |= is_needed(v) || is_living(v); };
+    for (const ValueId v : op.fresh) look_at(v);
+    for (const Arg& arg : op.args) {
+      if (arg.becomes != kNone) look_at(arg.becomes);
+    }
+    for (const Arg& arg : op.args) wanted[at(arg.value)] |= survives && !arg.shape_only;
+  }
+  for (ValueId id = 0; id < static_cast<ValueId>(now_.values.size()); ++id) {
+    if (now_.values[at(id)].producer == kNone) is_needed(id);
+  }
 }
 
 // What it did not ask for, the next one may.
 void StepSimulation::end_backward() {
-  now_.in_backward = false;
-  std::erase_if(saved_, [&](HandleId h) { return now_.consumed[at(h)] == kGone; });
-  for (const HandleId h : saved_) {
+  for (const HandleId h : std::exchange(now_.passing, {})) take_from_hand(h);
+  now_.in_backward = now_.in_recorded_backward = false;
+  std::erase_if(now_.saved, [&](HandleId h) { return now_.consumed[at(h)] == kGone; });
+  for (const HandleId h : now_.saved) {
     if (std::exchange(now_.consumed[at(h)], 0) == 0) change_need<Pending>(*this, graph_.handles[at(h)], -1);
   }
 }
@@ -30,6 +62,7 @@ void StepSimulation::unpack(HandleId handle) {
   const auto h = at(handle);
   const ValueId id = graph_.handles[h];
   if (rules_ != nullptr) rules_->unpacking(handle);
+  if (ends_backwards()) pass(handle);
   if (history != nullptr) note_fate(id);
   const int32_t its = materialize(id);
   if (its != 0 && now_.in_hand[h] == 0) {
@@ -43,6 +76,18 @@ void StepSimulation::unpack(HandleId handle) {
   if (now_.consumed[h] != 0) return;
   now_.consumed[h] = 1;
   change_need<Pending>(*this, id, -1);
+}
+
+// So many of what a retained graph has unpacked are taken to be in use: the saved tensors of one node, which are told apart
+// from the next one's only if they are dropped. A heuristic.
+constexpr size_t kSavedByNode = 4;
+
+void StepSimulation::pass(HandleId handle) {
+  if (dropped_[at(handle)] < now_.backward_end) return;
+  now_.passing.push_back(handle);
+  if (now_.passing.size() <= kSavedByNode) return;
+  take_from_hand(now_.passing.front());
+  now_.passing.erase(now_.passing.begin());
 }
 
 void StepSimulation::note_fate(ValueId id) {
