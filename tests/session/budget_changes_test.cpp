@@ -269,11 +269,11 @@ TEST(BudgetChanges, GovernsCheckpointsAndStepsInsideIt) {
 TEST(BudgetChanges, TwoThreadsEachUnderOneTrainAsTheyWouldAlone) {
   std::string results[2];
   const Chain reference;
-  const Work work(reference, [&] { reference.loss(reference.input()).backward(); });
+  const Tensor x = reference.input();  // drawn once: threads share the generator
+  const Work work(reference, [&] { reference.loss(x).backward(); });
   const auto train = [&](int k) {
     std::vector<Tensor> weights;
     for (const Tensor& w : reference.weights) weights.push_back(w.detach().clone().requires_grad_());
-    const Tensor x = reference.input();
     Session session(budget(memory::live_bytes() + 12 * Chain::kUnit).best_effort());
     for (int i = 0; i < 5; ++i) {
       const auto step = session.step();
