@@ -300,6 +300,8 @@ void StepPlanner::learn_plain(StepProfile& profile, const BudgetedStep& step, co
   if (profile.plain.bytes > 0 && profile.plain.start == start_) return;
   const plan::Graph graph = timeline.without_copies(*profile.graph);
   profile.plain = peak_of(graph, plan::plain(graph));
+  // Where nothing was forgotten. The simulator hears late of what the program let go of, and may see more live at once.
+  if (!step.plan() && step.evictions() == 0) profile.plain.lower_to(timeline.peak_bytes());
   if (step.only_measures()) profile.measured = profile.plain;
   const size_t forward = ops_before_backward(graph);
   for (const auto& other : profiles_) {
