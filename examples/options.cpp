@@ -29,10 +29,11 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 struct Figures {
   std::mutex mutex;
   double seconds = 0;  // of the longest: from its first step to its end
-  int64_t operators = 0, plans = 0, steps_planned = 0;
+  int64_t operators = 0, plans = 0;
   double planning_seconds = 0;
-  std::vector<double> step_seconds;
+  std::vector<double> step_seconds, step_replay_seconds;
   std::vector<int64_t> step_peak_bytes;
+  std::vector<int> step_followed_plan;
 };
 Figures figures;
 
@@ -53,7 +54,8 @@ void append(std::vector<T>& all, const std::vector<T>& some) {
 [[noreturn]] void bad_input(const char* program, const std::string& what) {
   std::cerr << program << ": " << what << ", nothing was run.\n"
             << "usage: " << program
-            << " [--small] [--verify] [--steps N] [--tape FILE] [--plain | --policy P | --budget B]...\n"
+            << " [--small] [--verify] [--steps N] [--tape FILE] [--foreground] [--plain | --policy P | --budget B | "
+               "--eviction B]...\n"
             << "       P is keep_all, selective, every:N or recompute_all; B is 60%, 100MiB or a number of bytes\n";
   std::exit(kBadInput);
 }
@@ -69,6 +71,7 @@ retrace::Policy policy_of(const std::string& name) {
 struct Setting {
   std::string name = "plain";
   bool budget = false;
+  bool eviction = false;
 };
 
 // Returns in the children, one after another; the parent waits for each and exits.
@@ -120,12 +123,14 @@ Options::Options(int argc, char** argv) {
         steps = std::atoi(value().c_str());
       } else if (option == "--tape") {
         tape = value();
+      } else if (option == "--foreground") {
+        foreground = true;
       } else if (option == "--plain") {
-        settings.push_back({"plain", false});
+        settings.push_back({"plain"});
       } else if (option == "--policy") {
-        settings.push_back({policy_of(value()).name(), false});
-      } else if (option == "--budget") {
-        settings.push_back({retrace::budget(value()).text(), true});
+        settings.push_back({policy_of(value()).name()});
+      } else if (option == "--budget" || option == "--eviction") {
+        settings.push_back({retrace::budget(value()).text(), true, option == "--eviction"});
       } else {
         bad_input(argv[0], "no option is called '" + option + "'");
       }
@@ -139,6 +144,7 @@ Options::Options(int argc, char** argv) {
   const Setting chosen = settings.size() == 1 ? settings[0] : run_each(settings);
   setting = chosen.name;
   budget = chosen.budget;
+  eviction = chosen.eviction;
 }
 
 Options::~Options() {
@@ -148,25 +154,34 @@ Options::~Options() {
             << ", \"end_bytes\": " << retrace::memory::live_bytes() << ", \"operators\": " << figures.operators
             << ", \"plans\": " << figures.plans << ", \"planning_seconds\": " << figures.planning_seconds
             << ", \"replay_seconds\": " << retrace::stats().replay_seconds
-            << ", \"steps_planned\": " << figures.steps_planned << ", \"step_seconds\": " << list(figures.step_seconds)
-            << ", \"step_peak_bytes\": " << list(figures.step_peak_bytes) << "}" << std::endl;
+            << ", \"step_seconds\": " << list(figures.step_seconds)
+            << ", \"step_replay_seconds\": " << list(figures.step_replay_seconds)
+            << ", \"step_peak_bytes\": " << list(figures.step_peak_bytes)
+            << ", \"step_followed_plan\": " << list(figures.step_followed_plan) << "}" << std::endl;
 }
 
 // -- Sessions --
 
-Session::Session(const Options& options) : tape_(options.tape) {
-  const retrace::SessionOptions how{.verify = options.verify ? retrace::Verify::always : retrace::Verify::first_step};
+Session::Session(const Options& options) : options_(options) {
   if (options.verify) retrace::memory::set_poison(true);
-  if (options.budget) {
-    session_.emplace(retrace::budget(options.setting), how);
-  } else if (options.setting != "plain") {
-    session_.emplace(policy_of(options.setting), how);
+  begin();
+}
+
+void Session::begin() {
+  retrace::SessionOptions how;
+  if (options_.verify) how.verify = retrace::Verify::always;
+  if (options_.foreground) how.planning = retrace::Planning::foreground;
+  if (options_.eviction) how.verify = retrace::Verify::never;  // or every step would, being the first
+  if (options_.budget) {
+    session_.emplace(retrace::budget(options_.setting), how);
+  } else if (options_.setting != "plain") {
+    session_.emplace(policy_of(options_.setting), how);
   }
 }
 
 Session::~Session() {
   const retrace::Stats stats = session_ ? session_->stats() : retrace::Stats();
-  if (session_ && !tape_.empty()) session_->save_tape(tape_);
+  if (session_ && !options_.tape.empty()) session_->save_tape(options_.tape);
   session_.reset();  // its end belongs to the time of the whole run
   const double seconds = begin_ ? seconds_since(*begin_) : 0;
   const std::lock_guard lock(figures.mutex);
@@ -174,13 +189,15 @@ Session::~Session() {
   figures.operators += stats.ops_recorded;
   figures.plans += stats.plans_made;
   figures.planning_seconds += stats.planning_seconds;
-  figures.steps_planned += steps_planned_;
   append(figures.step_seconds, step_seconds_);
+  append(figures.step_replay_seconds, step_replay_seconds_);
   append(figures.step_peak_bytes, step_peak_bytes_);
+  append(figures.step_followed_plan, step_followed_plan_);
 }
 
 Step::Step(Session& session) : session_(session), begin_(Clock::now()) {
   if (!session.begin_) session.begin_ = begin_;
+  if (session.options_.eviction) session.begin();
   retrace::memory::reset_peak();
   if (session.session_) step_ = session.session_->step();
 }
@@ -189,7 +206,9 @@ Step::~Step() {
   step_.end();
   session_.step_seconds_.push_back(seconds_since(begin_));
   session_.step_peak_bytes_.push_back(retrace::memory::peak_bytes());
-  if (session_.session_ && session_.session_->stats().followed_plan) ++session_.steps_planned_;
+  const retrace::Stats stats = session_.session_ ? session_.session_->stats() : retrace::Stats();
+  session_.step_replay_seconds_.push_back(stats.replay_seconds);
+  session_.step_followed_plan_.push_back(stats.followed_plan ? 1 : 0);
 }
 
 }  // namespace examples

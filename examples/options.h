@@ -30,12 +30,14 @@ struct Options {
   Options(const Options&) = delete;
   Options& operator=(const Options&) = delete;
 
-  bool small = false;   // --small: in miniature
-  bool verify = false;  // --verify: every rebuilt value is compared, and memory is filled with NaN when it is freed
-  int steps = 0;        // --steps N; by default 20, in miniature 5
-  std::string setting;  // "plain", "keep_all", "every:2", "60%", "100MiB"
-  bool budget = false;  // whether that is a budget
-  std::string tape;     // --tape FILE: where the last step is written to, for `retrace explain` and its like
+  bool small = false;       // --small: in miniature
+  bool verify = false;      // --verify: every rebuilt value is compared, and memory is filled with NaN when it is freed
+  int steps = 0;            // --steps N; by default 20, in miniature 5
+  std::string setting;      // "plain", "keep_all", "every:2", "60%", "100MiB"
+  bool budget = false;      // whether that is a budget
+  bool eviction = false;    // --eviction B, a budget: each step in a session of its own, so that there is never a plan
+  bool foreground = false;  // --foreground: steps under a budget wait for the full search
+  std::string tape;         // --tape FILE: where the last step is written to, for `retrace explain` and its like
 };
 
 class Session;
@@ -54,7 +56,7 @@ class Step {
   retrace::Step step_;  // empty in a plain run
 };
 
-// A thread's own.
+// A thread's own. `options` must outlive it.
 class Session {
  public:
   explicit Session(const Options& options);
@@ -66,12 +68,14 @@ class Session {
 
  private:
   friend class Step;
+  void begin();
+
+  const Options& options_;
   std::optional<retrace::Session> session_;  // none in a plain run
   std::optional<std::chrono::steady_clock::time_point> begin_;
-  std::string tape_;
-  std::vector<double> step_seconds_;
+  std::vector<double> step_seconds_, step_replay_seconds_;
   std::vector<int64_t> step_peak_bytes_;
-  int64_t steps_planned_ = 0;
+  std::vector<int> step_followed_plan_;
 };
 
 }  // namespace examples

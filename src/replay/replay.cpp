@@ -250,7 +250,8 @@ void Replay::store(const Op& op, const std::vector<c10::IValue>& stack) {
     set_rebuilt(op, output.value, tensor.storage());
   }
   for (size_t i = 0; i < op.args.size(); ++i) {
-    if (op.args[i].becomes != kNone) set_rebuilt(op, op.args[i].becomes, scratch_[i]);
+    // A shortcut writes nothing. What it would have written was not wanted when it began, but may be since it made space.
+    if (op.args[i].becomes != kNone && scratch_[i]) set_rebuilt(op, op.args[i].becomes, scratch_[i]);
   }
 }
 

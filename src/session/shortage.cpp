@@ -37,8 +37,9 @@ Shortage::Shortage(const plan::Graph& graph, const BudgetedStep& step, const Ste
 }
 
 int64_t Shortage::smallest_bytes(const StepStart& start) const {
-  return std::min(smallest_.starting_with(start) + kNumberBytes,
-                  std::max(plain_.starting_with(start), smallest_.bytes));
+  const int64_t then =
+      std::min(smallest_.starting_with(start) + kNumberBytes, std::max(plain_.starting_with(start), smallest_.bytes));
+  return std::max(then, smallest_.bytes);  // less is live now, but not when such a step began
 }
 
 void Shortage::refuse(int64_t smallest_bytes) const {

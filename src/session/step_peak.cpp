@@ -51,11 +51,10 @@ int64_t StepPeak::starting_with(const StepStart& other) const {
   return peak;
 }
 
-void StepPeak::raise_to(int64_t more_bytes) {
-  const int64_t by = std::max<int64_t>(more_bytes - bytes, 0);
-  bytes += by;
-  without_made += by;
-  without_gradients += by;
+void StepPeak::shift(int64_t by_bytes) {
+  bytes += by_bytes;
+  without_made += by_bytes;
+  without_gradients += by_bytes;
 }
 
 }  // namespace retrace

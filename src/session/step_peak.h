@@ -1,6 +1,7 @@
 // The peak of a step, and what it would be if other things were live when the step begins.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "plan/solve/plan.h"
@@ -25,7 +26,11 @@ struct StepPeak {
 
   static StepPeak of(const plan::Graph& graph, const plan::Outcome& outcome, const StepStart& start);
   int64_t starting_with(const StepStart& other) const;
-  void raise_to(int64_t more_bytes);
+  void raise_to(int64_t least_bytes) { shift(std::max<int64_t>(least_bytes - bytes, 0)); }
+  void lower_to(int64_t most_bytes) { shift(std::min<int64_t>(most_bytes - bytes, 0)); }
+
+ private:
+  void shift(int64_t by_bytes);
 };
 
 }  // namespace retrace

@@ -276,7 +276,7 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
   }
   if (!timeline.had_backward()) {  // nothing was asked for: nothing to plan
     auto graph = std::make_shared<const plan::Graph>(timeline.take_graph());
-    const StepPeak plain = peak_of(*graph, plan::plain(*graph));
+    const StepPeak plain = plain_of(*graph, step, timeline);
     if (!other_plain_ || other_plain_->bytes < plain.bytes) other_plain_ = plain;
     return graph;
   }
@@ -294,12 +294,20 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
   return profile->graph;
 }
 
+// The simulator hears late of what the program let go of, and may see more live at once than there was. Where nothing was
+// forgotten the peak is known.
+StepPeak StepPlanner::plain_of(const plan::Graph& graph, const BudgetedStep& step, const Timeline& timeline) const {
+  StepPeak plain = peak_of(graph, plan::plain(graph));
+  if (!step.plan() && step.evictions() == 0) plain.lower_to(timeline.peak_bytes());
+  return plain;
+}
+
 // Best from a step that was only measured, which is the plain program. What a step under a budget did has to be taken for
 // it otherwise; then a measured one that did the same up to its first backward may know better.
 void StepPlanner::learn_plain(StepProfile& profile, const BudgetedStep& step, const Timeline& timeline) {
   if (profile.plain.bytes > 0 && profile.plain.start == start_) return;
   const plan::Graph graph = timeline.without_copies(*profile.graph);
-  profile.plain = peak_of(graph, plan::plain(graph));
+  profile.plain = plain_of(graph, step, timeline);
   if (step.only_measures()) profile.measured = profile.plain;
   const size_t forward = ops_before_backward(graph);
   for (const auto& other : profiles_) {

@@ -59,6 +59,7 @@ class StepPlanner {
   StepProfile* find_profile(const Timeline& timeline);
   StepProfile& add_profile(Timeline& timeline);
   void forget_some();
+  StepPeak plain_of(const plan::Graph& graph, const BudgetedStep& step, const Timeline& timeline) const;
   void learn_plain(StepProfile& profile, const BudgetedStep& step, const Timeline& timeline);
   int64_t gradients_that_stay(const plan::Graph& graph) const;
   int64_t budget_bytes(const StepProfile* profile) const;  // of that kind of step; null: of one that is not known

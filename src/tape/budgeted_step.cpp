@@ -27,8 +27,12 @@ BudgetedStep::BudgetedStep(store::Kinds kinds, PlanMatch match, FindMatch find_m
 
 void BudgetedStep::check_budget() {
   if (most_wanted_bytes_ == 0) return;
-  refused_ = true;
-  refuse_(*this);
+  try {
+    refuse_(*this);
+  } catch (...) {
+    refused_ = true;
+    throw;
+  }
 }
 
 void BudgetedStep::meets_op(size_t index, uint64_t prefix_hash, uint64_t kind) {

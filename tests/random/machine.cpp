@@ -169,7 +169,6 @@ Results Machine::execute(const Statement& statement) {
   std::vector<int64_t> leaf_versions;
   for (const Tensor& leaf : trainable_) leaf_versions.push_back(leaf._version());
   Results results = op->run(call);
-  if (statement.op == "backward" || statement.op == "grad") scopes_.backward_ended();
   if (statement.op == "on_thread") scopes_.worked_on_thread();
   note_writes(call.in, versions);
   if (statement.op == "batch_norm" && statement.ints.at(0) != 0) {

@@ -10,6 +10,8 @@
 
 #include <torch/torch.h>
 
+#include <retrace/session.h>
+
 #include "operators.h"
 #include "outcome.h"
 #include "program.h"
@@ -23,7 +25,6 @@ class Scopes {
   virtual ~Scopes() = default;
   virtual Results region(const Statement& scope, const Body& body, Results inputs) = 0;
   virtual void step(const Statement& scope, const std::function<void()>& body) = 0;
-  virtual void backward_ended() {}
   // On a thread other than the program's: in a step of a session of its own.
   virtual void step_on_thread(const Statement& scope, const std::function<void()>& body) = 0;
   virtual void worked_on_thread() {}
@@ -39,6 +40,9 @@ struct Budgets {
   int64_t smallest_named = 0;        // the largest of what refusals said would be enough, beyond start_bytes
   std::string broken;                // the first thing that was not kept to
   std::optional<int64_t> refused;    // the session whose budget was last refused
+  Planning planning = Planning::background;
+  int64_t step_peak_bytes = 0;                       // of the latest step, of everything live
+  int64_t steps_followed = 0, steps_rebuilding = 0;  // that kept to a plan; that rebuilt something
 };
 
 std::unique_ptr<Scopes> plain_scopes();                    // regions and steps are nothing

@@ -15,6 +15,8 @@
 //       --as-written   without running each program under every policy; --variant NAME: under one alone
 //       --in-child     try each run in a child process first, so that a crash is a failure like any other
 //       --shrink-all   shrink every failing program, and tell failures apart by the statements they need
+//   --shapes       each program at several sizes, step after step in one session under a budget (shapes.h);
+//       --no-smallest  a refusal may name more than the plain peak
 //   --failures N   print so many failures, shrunk; of wild programs so many kinds of failure
 // Ends with "N programs, M mismatches"; exit code 1 if M is not 0.
 #include <csignal>
@@ -30,6 +32,7 @@
 
 #include "check.h"
 #include "generate.h"
+#include "shapes.h"
 #include "shrink.h"
 #include "wild_report.h"
 
@@ -47,6 +50,7 @@ struct Arguments {
   bool self_check = false;
   bool print_only = false;
   bool wild = false;
+  bool shapes = false;
   bool shrink_all = false;
   WildChecks checks;
 
@@ -95,7 +99,8 @@ bool parse(int argc, char** argv, Arguments& arguments, std::string& wrong) {
     const std::string word = argv[k];
     const auto flag = [&](const char* name, bool& target) { return word == name && (target = true); };
     if (flag("--hostile", arguments.hostile) || flag("--verbose", arguments.verbose) ||
-        flag("--plain-only", arguments.plain_only) || flag("--self-check", arguments.self_check)) {
+        flag("--plain-only", arguments.plain_only) || flag("--self-check", arguments.self_check) ||
+        flag("--shapes", arguments.shapes)) {
       continue;
     }
     if (parse_wild_flag(word, arguments)) continue;
@@ -207,6 +212,9 @@ int64_t run_all(const Arguments& arguments) {
 
 int64_t run(const Arguments& arguments) {
   if (arguments.self_check) return self_check(arguments);
+  if (arguments.shapes) {
+    return run_shapes(arguments.seed, arguments.count, arguments.checks.smallest, arguments.most_printed, current_seed);
+  }
   if (!arguments.wild || arguments.plain_only) return run_all(arguments);
   WildRun run;
   run.seed = arguments.seed;
@@ -229,7 +237,8 @@ int main(int argc, char** argv) {
   // Making a program throws and catches many errors; a symbolised backtrace for each would take most of the time.
   c10::SetStackTraceFetcher([] { return std::string(); });
   if (arguments.print_only) {
-    std::printf("%s", to_text(generate(arguments.seed, arguments.mode())).c_str());
+    const Program program = generate(arguments.seed, arguments.mode());
+    std::printf("%s", (arguments.shapes ? shapes_text(program) : to_text(program)).c_str());
     return 0;
   }
   const char* hostile = std::getenv("RETRACE_HOSTILE");

@@ -61,23 +61,12 @@ std::string thrown_text(const std::optional<Thrown>& thrown) {
   return "raised " + thrown->type + " at statement " + std::to_string(thrown->statement) + ": " + thrown->message;
 }
 
-// What Retrace saw before it raised must be what plain saw; plain went on.
-Comparison compare_until(const Outcome& plain, const Outcome& retrace, int statement) {
-  for (size_t i = 0; i < retrace.observations.size(); ++i) {
-    const Observation& seen = retrace.observations[i];
-    if (seen.statement >= statement) break;
-    if (i >= plain.observations.size()) return {Verdict::different, "Retrace saw more than plain"};
-    if (auto text = difference(plain.observations[i], seen)) return {Verdict::different, *text};
-  }
-  return {Verdict::refused, {}};
-}
-
 Comparison compare_raised(const Outcome& plain, const Outcome& retrace) {
   const auto& p = plain.thrown;
   const auto& r = retrace.thrown;
   const bool excused = r && ((r->usage_error && plain.outside_write) || (r->not_supported && plain.orphan_view));
   if (excused && (!p || r->statement <= p->statement)) {
-    return compare_until(plain, retrace, r->statement);
+    return compare_before(plain, retrace, r->statement);
   }
   if (!p || !r || p->statement != r->statement || p->type != r->type) {
     return {Verdict::different, "plain " + thrown_text(p) + "\n  Retrace " + thrown_text(r)};
@@ -93,6 +82,16 @@ Observation observe(int statement, std::string what, const torch::Tensor& tensor
   seen.metadata = describe(tensor);
   if (!tensor._is_zerotensor()) append_elements(seen.content, tensor);  // autograd's zeros without memory
   return seen;
+}
+
+Comparison compare_before(const Outcome& plain, const Outcome& retrace, int statement) {
+  for (size_t i = 0; i < retrace.observations.size(); ++i) {
+    const Observation& seen = retrace.observations[i];
+    if (seen.statement >= statement) break;
+    if (i >= plain.observations.size()) return {Verdict::different, "Retrace saw more than plain"};
+    if (auto text = difference(plain.observations[i], seen)) return {Verdict::different, *text};
+  }
+  return {Verdict::refused, {}};
 }
 
 Comparison compare(const Outcome& plain, const Outcome& retrace) {

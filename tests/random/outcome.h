@@ -61,4 +61,7 @@ struct Comparison {
 
 Comparison compare(const Outcome& plain, const Outcome& retrace);
 
+// What Retrace saw before it raised at `statement` must be what plain saw, which went on: refused then.
+Comparison compare_before(const Outcome& plain, const Outcome& retrace, int statement);
+
 }  // namespace retrace::random

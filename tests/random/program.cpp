@@ -52,6 +52,26 @@ std::vector<int> last_uses(const Program& program) {
   return last;
 }
 
+Program in_one_step(const Program& program, int64_t policy, int64_t parameter) {
+  Program whole = program;
+  whole.statements.clear();
+  std::set<size_t> steps;
+  for (size_t i = 0; i < program.statements.size(); ++i) {
+    if (program.statements[i].op == "step") steps.insert({i, matching_end(program, i)});
+  }
+  bool open = false;
+  for (size_t i = 0; i < program.statements.size(); ++i) {
+    if (steps.count(i) != 0) continue;
+    if (!open && program.statements[i].op != "leaf") {
+      whole.statements.push_back({"step", {}, {}, {policy, parameter, 0, 0}, {}});
+      open = true;
+    }
+    whole.statements.push_back(program.statements[i]);
+  }
+  if (open) whole.statements.push_back({"end", {}, {}, {}, {}});
+  return whole;
+}
+
 std::string policy_text(const Statement& scope) {
   const std::string parameter = std::to_string(scope.ints[kPolicyParameter]);
   std::string text;

@@ -74,6 +74,9 @@ size_t matching_end(const Program& program, size_t begin);
 // For each value the last statement that mentions it; -1 for values never mentioned.
 std::vector<int> last_uses(const Program& program);
 
+// Everything but the leaves in one step of session 0, instead of the steps it has. Its checkpoints stay.
+Program in_one_step(const Program& program, int64_t policy, int64_t parameter);
+
 std::string policy_text(const Statement& scope);
 std::string to_text(const Program& program);
 

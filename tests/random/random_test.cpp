@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "generate.h"
+#include "resize.h"
 #include "shrink.h"
 #include "support/operators.h"
 #include "wild.h"
@@ -284,6 +285,28 @@ TEST(RandomPrograms, NoticeAnOperatorThatDoesNotRepeatItself) {
   } catch (const retrace::InternalError&) {
     SUCCEED();  // verify was on and saw it first
   }
+}
+
+TEST(RandomShapes, AProgramOfOtherSizesIsTheSameStatementsAndRuns) {
+  int with_others = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const auto programs = in_several_sizes(in_one_step(generate(seed), kBudget, 0), 3);
+    for (const Program& program : programs) EXPECT_FALSE(run_plain(program).thrown) << to_text(program);
+    with_others += programs.size() > 1;
+  }
+  EXPECT_GT(with_others, 30);
+}
+
+TEST(RandomShapes, ALongerLoopIsFedWithWhatItMade) {
+  Program program{0, 2, {leaf(0, true), line("tanh", {0}, {1}), line("backward", {1}, {}, {0})}, {}};
+  Dice dice(1);
+  const Program longer = with_a_longer_loop(program, dice);
+  ASSERT_GT(longer.statements.size(), program.statements.size());
+  EXPECT_EQ(longer.statements[2].op, "tanh");
+  EXPECT_EQ(longer.statements[2].in, std::vector<int>{1});
+  EXPECT_EQ(longer.statements.back().in, longer.statements[longer.statements.size() - 2].out);
+  EXPECT_EQ(longer.values, static_cast<int>(longer.statements.size()) - 1);
+  EXPECT_FALSE(run_plain(longer).thrown);
 }
 
 }  // namespace

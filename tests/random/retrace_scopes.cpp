@@ -77,7 +77,7 @@ class RetraceScopes : public Scopes {
     const int64_t number = scope.ints.at(kSessionNumber);
     auto& session = sessions_[{number, budgeted}];
     if (!session) {
-      const SessionOptions options{scope.ints.at(kVerify) != 0 ? Verify::always : Verify::never};
+      const SessionOptions options{scope.ints.at(kVerify) != 0 ? Verify::always : Verify::never, budgets_.planning};
       session = budgeted ? std::make_unique<Session>(budget_of(scope), options)
                          : std::make_unique<Session>(policy_of(scope), options);
     }
@@ -89,12 +89,14 @@ class RetraceScopes : public Scopes {
     }
     try {
       restart_peak();
-      const auto step = session->step();
+      auto step = session->step();
       if (owed_.count(number) != 0) note_broken(owed_[number] + ", and the next step was not refused");
       held_bytes_ = must_hold(scope) ? *budget_of(scope).bytes() : 0;
       body();
-      if (!above_budget_.empty()) owed_[number] = above_budget_;
+      step.end();
+      if (held_bytes_ > 0 && memory::peak_bytes() > held_bytes_) owed_[number] = above_budget();
       forget_budget();
+      note_step(*session);
     } catch (const InfeasibleBudget& error) {
       forget_budget();
       refused(scope, error);
@@ -120,12 +122,6 @@ class RetraceScopes : public Scopes {
   }
 
   int64_t peak_bytes() const override { return std::max(peak_bytes_, memory::peak_bytes()); }
-
-  void backward_ended() override {
-    if (held_bytes_ == 0 || memory::peak_bytes() <= held_bytes_) return;
-    above_budget_ = "the peak was " + std::to_string(memory::peak_bytes()) +
-                    " when a backward ended, above the budget of " + std::to_string(held_bytes_);
-  }
 
  private:
   struct Inside {
@@ -175,10 +171,19 @@ class RetraceScopes : public Scopes {
     budgets_.bytes[*budgets_.refused] = error.smallest_bytes - budgets_.start_bytes;
   }
 
-  void forget_budget() {
-    held_bytes_ = 0;
-    above_budget_.clear();
+  void note_step(const Session& session) {
+    const Stats stats = session.stats();
+    budgets_.step_peak_bytes = memory::peak_bytes();
+    budgets_.steps_followed += stats.followed_plan ? 1 : 0;
+    budgets_.steps_rebuilding += stats.ops_replayed > 0 ? 1 : 0;
   }
+
+  std::string above_budget() const {
+    return "the peak was " + std::to_string(memory::peak_bytes()) + " when a step ended, above the budget of " +
+           std::to_string(held_bytes_);
+  }
+
+  void forget_budget() { held_bytes_ = 0; }
 
   void note_broken(std::string text) {
     if (budgets_.broken.empty()) budgets_.broken = std::move(text);
@@ -189,9 +194,8 @@ class RetraceScopes : public Scopes {
   int depth_ = 0;
   int64_t peak_bytes_ = 0;  // since begin_run(), before the latest restart_peak()
   int64_t held_bytes_ = 0;  // the budget of the open step, if it must hold
-  // A backward that leaves a graph alive does not refuse: a later one, or the session's next step(), does.
-  std::string above_budget_;
-  std::map<int64_t, std::string> owed_;  // by session number: steps that should have been refused
+  // A backward that leaves a graph alive does not refuse, nor does what comes after: the session's next step() does.
+  std::map<int64_t, std::string> owed_;  // by session number: steps that are still to be refused
 };
 
 }  // namespace

@@ -25,27 +25,6 @@ bool has_scope(const Program& program) {
   return std::any_of(program.statements.begin(), program.statements.end(), has_policy);
 }
 
-// Everything but the leaves in one step, instead of the steps it has. Its checkpoints stay.
-Program in_one_step(const Program& program, int64_t policy, int64_t parameter) {
-  Program whole = program;
-  whole.statements.clear();
-  std::set<size_t> steps;
-  for (size_t i = 0; i < program.statements.size(); ++i) {
-    if (program.statements[i].op == "step") steps.insert({i, matching_end(program, i)});
-  }
-  bool open = false;
-  for (size_t i = 0; i < program.statements.size(); ++i) {
-    if (steps.count(i) != 0) continue;
-    if (!open && program.statements[i].op != "leaf") {
-      whole.statements.push_back({"step", {}, {}, {policy, parameter, 0, 0}, {}});
-      open = true;
-    }
-    whole.statements.push_back(program.statements[i]);
-  }
-  if (open) whole.statements.push_back({"end", {}, {}, {}, {}});
-  return whole;
-}
-
 // In one step a write may come later than it was.
 Program whole_program(const Program& program, int64_t policy, int64_t parameter, const WildChecks& checks) {
   Program whole = in_one_step(program, policy, parameter);

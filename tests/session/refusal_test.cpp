@@ -90,6 +90,22 @@ TEST(Refusal, SaysWhoHoldsWhat) {
   }
 }
 
+TEST(Refusal, ByTheNextStepNamesMoreThanTheBudgetAlsoIfLessIsLiveByThen) {
+  const int64_t bytes = memory::live_bytes() + 200'000;
+  Session session{budget(bytes)};
+  {
+    const Tensor x = torch::randn({512, 64}, torch::requires_grad());
+    const auto step = session.step();
+    const Tensor y = x.sin();  // and no backward, which would refuse
+  }
+  try {
+    const auto step = session.step();
+    FAIL() << "not refused";
+  } catch (const InfeasibleBudget& refusal) {
+    EXPECT_GT(refusal.smallest_bytes, bytes);
+  }
+}
+
 // -- Percent --
 
 struct AdamLoop {

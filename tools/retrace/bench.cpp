@@ -32,6 +32,7 @@ Policies:
   selective:OP,OP    keep the results of these operators
   sequential:N       checkpoint_sequential with N segments
   budget:B           the fastest plan found within B bytes of live tensors, weights included: 270MiB, 40%
+  eviction:B         within B bytes without a plan, as the first step of a session is: 270MiB
 
 Each policy first runs once from the same weights and seed as the plain run, and its loss, gradients and buffers are
 compared bit for bit; where they differ no time is printed and the exit code is 1. Then the policies take turns, N
@@ -216,13 +217,15 @@ void add_bench(CLI::App& program, int& exit_code) {
   auto* const bench =
       program.add_subcommand("bench", "Compare policies on a model: bytes, time, and whether gradients agree");
   const auto options = std::make_shared<Options>();
-  bench->add_option("MODEL", options->model, join(models::names()) + "; or examples, planner, region (see below)");
+  bench->add_option("MODEL", options->model,
+                    join(models::names()) + "; or eviction, examples, planner, region (see below)");
   bench->add_option("--policy", options->policies, "One or more policies; default: a selection of all kinds");
   bench->add_option("--budget", options->budgets, "One or more budgets: 270MiB, 40%, sweep:12");
   bench->add_option("--steps", options->steps, "Rounds to time")->capture_default_str();
   bench->add_option("--size", options->size, "bench, or test: the same model in miniature")->capture_default_str();
   bench->add_flag("--json", options->json, "An array of one object per policy; bytes and seconds");
   bench->footer(kHelp);
+  add_bench_eviction(*bench, options->json, exit_code);
   add_bench_examples(*bench, options->json, exit_code);
   add_bench_region(*bench, options->json, exit_code);
   bench->callback([bench, options, &exit_code] {

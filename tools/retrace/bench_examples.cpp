@@ -2,10 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <iostream>
 #include <memory>
-#include <sstream>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "commands.h"
 #include "comparison.h"
 #include "example.h"
+#include "known_examples.h"
 #include "near_names.h"
 #include "progress.h"
 #include "report/table.h"
@@ -51,20 +51,6 @@ struct Row {
   std::vector<double> run, pause, planning_seconds, plans, followed, peak;
 };
 
-std::vector<std::string> known_examples() {
-  std::vector<std::string> names;
-  std::istringstream list(RETRACE_EXAMPLES);
-  for (std::string name; list >> name;) names.push_back(name);
-  return names;
-}
-
-std::string path_of(const std::string& example) {
-  const std::string path = std::string(RETRACE_EXAMPLES_DIR) + "/" + example;
-  if (std::filesystem::exists(path)) return path;
-  throw BadInput("[bench examples] " + path +
-                 " is not there, nothing was run. The examples are run where they were built: scripts/build release.");
-}
-
 std::vector<std::string> chosen(const Options& options) {
   const auto known = known_examples();
   for (const std::string& name : options.names) {
@@ -91,17 +77,6 @@ std::vector<std::string> arguments_of(const Options& options) {
   return arguments;
 }
 
-std::string problem_of(const ExampleRun& run, const ExampleRun& plain) {
-  if (plain.exit_code != 0) return "fails without Retrace, too";
-  if (run.smallest_bytes)
-    return "refused: smallest " +
-           report::fixed(100.0 * static_cast<double>(*run.smallest_bytes) / static_cast<double>(plain.peak_bytes), 1) +
-           " %";
-  if (run.exit_code != 0) return "exit code " + std::to_string(run.exit_code);
-  if (run.digits != plain.digits) return "prints other digits than without Retrace";
-  return "";
-}
-
 void add_round(Row& row, const ExampleRun& run, const ExampleRun& before, const ExampleRun& after) {
   if (row.problem.empty()) row.problem = problem_of(run, before);
   if (!row.problem.empty()) return;
@@ -113,13 +88,13 @@ void add_round(Row& row, const ExampleRun& run, const ExampleRun& before, const 
   row.pause.push_back(longest / median(before.step_seconds));
   row.planning_seconds.push_back(run.planning_seconds);
   row.plans.push_back(static_cast<double>(run.plans));
-  row.followed.push_back(static_cast<double>(run.steps_planned));
+  row.followed.push_back(std::accumulate(run.step_followed_plan.begin(), run.step_followed_plan.end(), 0.0));
   const int64_t peak = *std::max_element(run.step_peak_bytes.begin() + 1, run.step_peak_bytes.end());
   row.peak.push_back(static_cast<double>(peak) / static_cast<double>(before.peak_bytes));
 }
 
 std::vector<Row> measure(const Options& options, const std::string& example) {
-  const auto runs = run_example(path_of(example), arguments_of(options));
+  const auto runs = run_example(path_of_example("bench examples", example), arguments_of(options));
   const size_t stride = options.budgets.size() + 1;
   std::vector<Row> rows;
   for (size_t i = 0; i < options.budgets.size(); ++i) {

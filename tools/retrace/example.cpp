@@ -46,9 +46,10 @@ void read_figures(const std::string& line, ExampleRun& run) {
   run.operators = figures.at("operators");
   run.plans = figures.at("plans");
   run.planning_seconds = figures.at("planning_seconds");
-  run.steps_planned = figures.at("steps_planned");
   run.step_seconds = figures.at("step_seconds").get<std::vector<double>>();
+  run.step_replay_seconds = figures.at("step_replay_seconds").get<std::vector<double>>();
   run.step_peak_bytes = figures.at("step_peak_bytes").get<std::vector<int64_t>>();
+  run.step_followed_plan = figures.at("step_followed_plan").get<std::vector<int>>();
 }
 
 }  // namespace

@@ -24,9 +24,9 @@ struct ExampleRun {
   int64_t operators = 0;  // recorded in the last step
   int64_t plans = 0;
   double planning_seconds = 0;
-  int64_t steps_planned = 0;  // steps that followed a plan to their end
-  std::vector<double> step_seconds;
+  std::vector<double> step_seconds, step_replay_seconds;
   std::vector<int64_t> step_peak_bytes;
+  std::vector<int> step_followed_plan;  // to its end: 1, else 0
 };
 
 // One per setting among the arguments, in their order; one plain run if there is none. What the program writes to stderr goes

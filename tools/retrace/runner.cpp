@@ -23,9 +23,20 @@ void check_segments(const std::string& policy, int64_t segments, const models::M
       std::to_string(layers) + ".");
 }
 
+constexpr std::string_view kEviction = "eviction:";
+
+// In percent the first step only measures.
+void check_eviction(const std::string& policy, bool evicts, const Budget& budget) {
+  if (!evicts || budget.bytes()) return;
+  throw BadInput("[bench] policy '" + policy +
+                 "' is in percent, and every step of it is the first of a session, which " +
+                 "would only measure; nothing was run. Give it in bytes: eviction:270MiB.");
+}
+
 }  // namespace
 
-Runner::Runner(const std::string& policy, const models::Model& model) : name_(policy) {
+Runner::Runner(const std::string& policy, const models::Model& model)
+    : name_(policy), evicts_(policy.starts_with(kEviction)) {
   if (policy == "plain") return;
   if (policy.starts_with("sequential")) {
     segments_ = parse_count(policy);
@@ -33,17 +44,20 @@ Runner::Runner(const std::string& policy, const models::Model& model) : name_(po
     return;
   }
   const auto selective_of = [](const auto& operators) { return selective(operators); };
-  const Policy parsed = parse_policy(policy, selective_of, {"plain", "sequential:N"});
+  const std::string spelling = evicts_ ? "budget:" + policy.substr(kEviction.size()) : policy;
+  const Policy parsed = parse_policy(spelling, selective_of, {"plain", "sequential:N", "eviction:B"});
   SessionOptions options;
   if (const Budget* const asked = parsed.rules().budget()) {
     budget_bytes_ = asked->bytes();
     options.planning = Planning::foreground;  // the same plan in every run
+    check_eviction(policy, evicts_, *asked);
   }
   session_.emplace(parsed, options);
 }
 
 StepResult Runner::step(const models::Model& model) {
   if (!session_) return pass(model);
+  if (evicts_) session_.emplace(Policy(session_->policy()), SessionOptions{.verify = Verify::never});
   const auto step = session_->step();
   return pass(model);
 }

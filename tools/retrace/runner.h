@@ -21,7 +21,7 @@ struct StepResult {
 };
 
 // Policies by the names the command line takes: plain, keep_all, recompute_all, every:N, selective,
-// selective:OP,OP..., sequential:N, budget:B.
+// selective:OP,OP..., sequential:N, budget:B, eviction:B.
 class Runner {
  public:
   // Throws BadInput or UsageError, with what to do, if the name means nothing or does not fit the model.
@@ -40,6 +40,7 @@ class Runner {
 
   std::string name_;
   int64_t segments_ = 0;  // 0: not sequential
+  bool evicts_ = false;   // a session of its own for each step: there is never a plan
   std::optional<Session> session_;
   std::optional<int64_t> budget_bytes_;
 };
