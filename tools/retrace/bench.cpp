@@ -216,7 +216,8 @@ void add_bench(CLI::App& program, int& exit_code) {
   auto* const bench =
       program.add_subcommand("bench", "Compare policies on a model: bytes, time, and whether gradients agree");
   const auto options = std::make_shared<Options>();
-  bench->add_option("MODEL", options->model, join(models::names()) + "; or examples, planner, region (see below)");
+  bench->add_option("MODEL", options->model,
+                    join(models::names()) + "; or examples, planner, predictions, region (see below)");
   bench->add_option("--policy", options->policies, "One or more policies; default: a selection of all kinds");
   bench->add_option("--budget", options->budgets, "One or more budgets: 270MiB, 40%, sweep:12");
   bench->add_option("--steps", options->steps, "Rounds to time")->capture_default_str();
@@ -224,6 +225,7 @@ void add_bench(CLI::App& program, int& exit_code) {
   bench->add_flag("--json", options->json, "An array of one object per policy; bytes and seconds");
   bench->footer(kHelp);
   add_bench_examples(*bench, options->json, exit_code);
+  add_bench_predictions(*bench, options->json, exit_code);
   add_bench_region(*bench, options->json, exit_code);
   bench->callback([bench, options, &exit_code] {
     if (bench->get_subcommands().empty()) exit_code = run(*options);
