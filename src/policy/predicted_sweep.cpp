@@ -87,7 +87,8 @@ bool PredictedStep::let_go_unpaying_roots() {
   std::vector<ValueId> candidates;
   for (ValueId v = 0; v < next_value(); ++v) {
     const bool may_go = is_root(v) && is_held(v) && !state(v).copied && simulation_.now().values[at(v)].alive == 0;
-    if (may_go && !is_shared(v) && !std::exchange(state(v).weighed, true)) candidates.push_back(v);
+    if (!may_go || is_shared(v) || state(v).handles > 0) continue;
+    if (!std::exchange(state(v).weighed, true)) candidates.push_back(v);
   }
   bool freed = false;
   for (const ValueId root : candidates) {

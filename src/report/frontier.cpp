@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plan/graph/roots.h"
-#include "plan/solve/bearable.h"
 #include "policy/parse.h"
+#include "report/ladder.h"
 
 namespace retrace::report {
 namespace {
@@ -21,31 +20,10 @@ bool is_better(const PolicyFigures& a, const PolicyFigures& b) {
          (a.peak_bytes < b.peak_bytes || a.step_seconds < b.step_seconds);
 }
 
-std::vector<FrontierPoint> plans(const plan::Graph& graph, const Frontier& frontier, int budgets,
-                                 const std::function<void(const std::string&)>& begin) {
-  std::vector<FrontierPoint> points;
-  for (int i = 0; i < budgets; ++i) {
-    const int64_t range = frontier.plain_bytes - frontier.smallest_bytes;
-    const int64_t bytes = frontier.smallest_bytes + (budgets == 1 ? 0 : range * i / (budgets - 1));
-    begin("budget:" + std::to_string(bytes));
-    FrontierPoint point{.figures = figures_within(graph, bytes), .planned = true};
-    if (!point.figures.fits) continue;
-    if (!points.empty() && points.back().figures.step_seconds < point.figures.step_seconds) {
-      const PolicyFigures& before = points.back().figures;
-      const std::string name = point.figures.policy;
-      point.figures = before;
-      point.figures.policy = name;
-      point.figures.budget_bytes = bytes;
-    }
-    points.push_back(std::move(point));
-  }
-  return points;
-}
-
 void add_every_policy(const plan::Graph& graph, const std::function<void(const std::string&)>& add,
                       std::vector<FrontierPoint>& points) {
   const PolicyFigures nothing_kept = figures_of(graph, every(kMostEvery));
-  const bool large = graph.ops.size() > kLargeTape;
+  const bool large = is_large(graph);
   add("full");
   for (int n = 1, step = 1; n < kMostEvery; n = large ? 4 * n : n + step) {
     add("every:" + std::to_string(n));
@@ -57,19 +35,6 @@ void add_every_policy(const plan::Graph& graph, const std::function<void(const s
   }
   add("selective");
   add("recompute_all");
-}
-
-// Where the ladder of budgets begins.
-int64_t first_rung(const plan::Graph& graph, const Frontier& frontier) {
-  if (graph.ops.size() <= kLargeTape) {
-    const auto smallest = plan::bearable(plan::without(graph, plan::idle_roots(graph)));
-    return smallest ? smallest->peak_bytes : frontier.plain_bytes;
-  }
-  int64_t lowest = frontier.plain_bytes;
-  for (const FrontierPoint& point : frontier.points) {
-    if (point.figures.fits) lowest = std::min(lowest, point.figures.peak_bytes);
-  }
-  return lowest;
 }
 
 }  // namespace
@@ -90,10 +55,11 @@ Frontier find_frontier(const plan::Graph& graph, const std::vector<std::string>&
   for (const std::string& name : policies) add(name);
   if (policies.empty()) add_every_policy(graph, add, frontier.points);
   if (budgets > 0) {
-    begin("smallest budget");
-    frontier.smallest_bytes = first_rung(graph, frontier);
+    for (const BudgetPlan& rung : ladder(graph, budgets, begin)) {
+      if (frontier.smallest_bytes == 0) frontier.smallest_bytes = rung.plan.budget_bytes;
+      frontier.points.push_back({.figures = figures_by(*rung.graph, rung.plan), .planned = true});
+    }
   }
-  for (FrontierPoint& point : plans(graph, frontier, budgets, begin)) frontier.points.push_back(std::move(point));
   for (FrontierPoint& point : frontier.points) {
     point.dominated =
         point.figures.fits && std::any_of(frontier.points.begin(), frontier.points.end(), [&](const auto& other) {

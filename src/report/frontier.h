@@ -21,14 +21,12 @@ struct FrontierPoint {
 struct Frontier {
   std::vector<FrontierPoint> points;  // policies as they were asked for, then plans from the smallest budget on
   int64_t plain_bytes = 0;
-  int64_t smallest_bytes =
-      0;  // where the ladder begins: at a bearable price, or of a large tape, what policies reach; 0: there is none
+  int64_t smallest_bytes = 0;  // where the ladder of budgets begins; 0: there is none
   double plain_seconds = 0;
 };
 
 // `begin` is told what comes next. Without policies: "full", "every:1", "every:2", ... up to where nothing is kept any more (each
-// N up to 4, then fewer; on a large tape every fourth power), "selective", "recompute_all". A plan for a larger budget is never
-// slower than one for a smaller.
+// N up to 4, then fewer; on a large tape every fourth power), "selective", "recompute_all". Budgets as in report/ladder.h.
 Frontier find_frontier(const plan::Graph& graph, const std::vector<std::string>& policies, int budgets,
                        const std::function<void(const std::string&)>& begin);
 

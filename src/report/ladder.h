@@ -1,26 +1,21 @@
-// Plans for a ladder of budgets, from one that makes the step a few times as long up to the plain peak.
+// Plans for a ladder of budgets, from the smallest at a bearable price up to the plain peak.
 #pragma once
 
 #include <functional>
-#include <memory>
+#include <string>
 #include <vector>
 
-#include "plan/solve/plan.h"
+#include "report/budget_plans.h"
 
 namespace retrace::report {
 
-struct Rung {
-  std::shared_ptr<const plan::Graph>
-      graph;  // that the plan is for: the tape's, without the roots that the plan does without
-  plan::Plan plan;
-};
+// At most `rungs` plans, budgets evenly spaced and rising; a budget that no plan was found for is left out. A larger budget is
+// never slower: one for which a smaller budget's plan is as fast is given that one. `begin` is told what comes next, rungs + 1 times.
+// Effort is limited for the ladder as a whole, so that the same tape gives the same ladder on any machine.
+std::vector<BudgetPlan> ladder(const plan::Graph& tape, int rungs,
+                               const std::function<void(const std::string&)>& begin);
 
-// At most `rungs` plans, budgets evenly spaced and rising; a budget that no plan was found for is left out, and one for which a
-// smaller budget's plan is as fast is given that one. `each` is called before every rung with its number.
-// Effort is limited, so that the same tape gives the same ladder on any machine.
-std::vector<Rung> ladder(const plan::Graph& graph, int rungs, const std::function<void(int)>& each);
-
-// The graph that `plan` is for, by which of a tape's roots it does without. Throws what plan::verify() throws if it fits none.
-plan::Graph graph_of(const plan::Plan& plan, const plan::Graph& tape);
+// As many as a page shows unless it is told otherwise.
+inline int usual_rungs(const plan::Graph& tape) { return is_large(tape) ? 12 : 24; }
 
 }  // namespace retrace::report

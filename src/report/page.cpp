@@ -71,11 +71,9 @@ class PageData {
           under_plan(graph_of(*options_.plan, graph_), *options_.plan, options_.plan_name, ScenarioKind::file),
           kPolicyBuckets));
     }
-    const auto rungs = ladder(graph_, options_.rungs, [&](int i) {
-      options_.progress("a plan for budget " + std::to_string(i + 1) + " of " + std::to_string(options_.rungs));
-    });
+    const std::vector<BudgetPlan> rungs = ladder(graph_, options_.rungs, options_.progress);
     options_.progress("the page");
-    for (const Rung& rung : rungs)
+    for (const BudgetPlan& rung : rungs)
       scenarios.push_back(scenario_json(
           under_plan(*rung.graph, rung.plan, "budget:" + human_bytes(rung.plan.budget_bytes), ScenarioKind::budget),
           kRungBuckets));

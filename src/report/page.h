@@ -20,7 +20,7 @@ struct PageOptions {
   // Called before each part of the work, `parts()` times in all.
   std::function<void(const std::string& what)> progress = [](const std::string&) {};
 
-  int parts() const { return rungs + 2; }
+  int parts() const { return rungs + 3; }
 };
 
 // What the page shows, as JSON: docs/report.md.

@@ -4,10 +4,10 @@
 
 #include <retrace/budget.h>
 
-#include "plan/graph/roots.h"
 #include "plan/simulate/history.h"
 #include "policy/predict.h"
 #include "policy/rules.h"
+#include "report/budget_plans.h"
 #include "report/step_times.h"
 
 namespace retrace::report {
@@ -33,29 +33,7 @@ PolicyFigures fill(const plan::Graph& graph, std::string name, plan::Outcome out
   return figures;
 }
 
-// Roots that pay make more possible; without them no plan needs more than the plain program.
-std::optional<plan::Graph> first_that_fits(const plan::Graph& graph, int64_t budget_bytes, const std::stop_token& stop,
-                                           std::optional<plan::Plan>& plan) {
-  for (auto roots : {&plan::idle_roots, &plan::unsaved_roots}) {
-    plan::Graph held = plan::without(graph, roots(graph));
-    if (held.ops.size() > kLargeTape && !plan::quick_solve(held, budget_bytes, plan::kUnlimited, stop)) continue;
-    plan = plan::solve(held, budget_bytes, {.stop = stop}).plan;
-    if (plan) return held;
-  }
-  return std::nullopt;
-}
-
-void fill_smallest(const plan::Graph& graph, PolicyFigures& figures) {
-  plan::Outcome smallest = graph.ops.size() > kLargeTape ? plan::plain(graph) : plan::smallest(graph);
-  if (graph.ops.size() > kLargeTape) {
-    for (const Policy& policy : {every(1), every(4), every(16), recompute_all()}) {
-      plan::Outcome outcome = predict(graph, policy);
-      if (outcome.peak_bytes < smallest.peak_bytes) smallest = std::move(outcome);
-    }
-  }
-  figures.smallest_bytes = smallest.peak_bytes;
-  figures.smallest_at_peak = smallest.at_peak;
-}
+std::string name_of(int64_t budget_bytes) { return "budget:" + retrace::budget(budget_bytes).text(); }
 
 int64_t bytes_of(const Budget& budget, const plan::Graph& graph) {
   if (budget.bytes()) return *budget.bytes();
@@ -64,20 +42,24 @@ int64_t bytes_of(const Budget& budget, const plan::Graph& graph) {
 
 }  // namespace
 
+PolicyFigures figures_by(const plan::Graph& graph, const plan::Plan& plan) {
+  plan::History history;
+  plan::Outcome outcome = plan::Simulator(graph).run(plan.choices, history);
+  PolicyFigures figures = fill(graph, name_of(plan.budget_bytes), std::move(outcome), std::move(history));
+  figures.plan = plan;
+  figures.budget_bytes = plan.budget_bytes;
+  return figures;
+}
+
 PolicyFigures figures_within(const plan::Graph& graph, int64_t budget_bytes, const std::stop_token& stop) {
-  std::optional<plan::Plan> plan;
-  const std::optional<plan::Graph> held = first_that_fits(graph, budget_bytes, stop, plan);
+  BudgetPlans plans(graph, plan::kUnlimited, stop);
+  if (const std::optional<BudgetPlan> found = plans.within(budget_bytes)) return figures_by(*found->graph, found->plan);
+  const plan::Outcome smallest = plans.smallest();
   PolicyFigures figures;
-  if (held) {
-    plan::History history;
-    plan::Outcome outcome = plan::Simulator(*held).run(plan->choices, history);
-    figures = fill(*held, "", std::move(outcome), std::move(history));
-    figures.plan = std::move(plan);
-  } else {
-    figures.fits = false;
-    fill_smallest(graph, figures);
-  }
-  figures.policy = "budget:" + retrace::budget(budget_bytes).text();
+  figures.fits = false;
+  figures.smallest_bytes = smallest.peak_bytes;
+  figures.smallest_at_peak = smallest.at_peak;
+  figures.policy = name_of(budget_bytes);
   figures.budget_bytes = budget_bytes;
   return figures;
 }

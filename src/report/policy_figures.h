@@ -43,14 +43,13 @@ struct PolicyFigures {
   double ratio(double plain_seconds) const { return plain_seconds > 0 ? step_seconds / plain_seconds : 1; }
 };
 
-// Rebuilding all of a larger one each time, for the smallest budget there is, takes the square of its operators.
-inline constexpr size_t kLargeTape = 5000;  // operators
-
 // `policy` may be a budget, which takes a search; `stop` ends it at the best plan found so far.
 PolicyFigures figures_of(const plan::Graph& graph, const Policy& policy, const std::stop_token& stop = {});
 
-// The same for a budget in bytes, as a Session plans for it. On a large tape a budget for which quick plans find nothing counts
-// as one that does not fit: to prove it would take minutes.
+// The same for a budget in bytes: the best plan for it (report/budget_plans.h).
 PolicyFigures figures_within(const plan::Graph& graph, int64_t budget_bytes, const std::stop_token& stop = {});
+
+// The same for a plan. `graph` is the one it is for.
+PolicyFigures figures_by(const plan::Graph& graph, const plan::Plan& plan);
 
 }  // namespace retrace::report

@@ -5,6 +5,10 @@
 #include <map>
 #include <string_view>
 
+#include <retrace/policy.h>
+
+#include "policy/rules.h"
+
 namespace retrace::report {
 
 using plan::at;
@@ -13,6 +17,14 @@ using plan::kNone;
 using plan::ValueId;
 
 namespace {
+
+// What selective() keeps.
+bool is_product(const plan::Op& op) {
+  static const Policy products = selective();
+  OpInfo info;
+  info.name = op.name;
+  return products.rules().decide(info) == Decision::keep;
+}
 
 bool is_number(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
@@ -89,6 +101,7 @@ Rebuild SavedTape::rebuild(const std::vector<ValueId>& forgotten) const {
     const plan::Op& op = graph_.ops[at(producer)];
     total.seconds += seconds_of(op);
     ++total.ops;
+    total.products += is_product(op) ? 1 : 0;
     for (const plan::Arg& arg : op.args) {
       if (!arg.shape_only) stack.push_back(arg.value);
     }

@@ -25,6 +25,7 @@ struct SavedValue {
 struct Rebuild {
   double seconds = 0;
   int64_t ops = 0;
+  int64_t products = 0;  // of those, products of matrices and convolutions: nearly all of a step's FLOPs
 };
 
 // Saved values with a common name: of one layer, or of one kind of operator.

@@ -37,7 +37,7 @@ Scenario under_plan(const plan::Graph& graph, plan::Plan plan, std::string name,
 std::vector<Scenario> under_named_policies(const plan::Graph& graph) {
   std::vector<Scenario> all;
   all.push_back(under_policy(graph, keep_all()));
-  all.back().name = "plain";
+  all.back().name = "full";
   for (int64_t period = 1; period <= kLargestPeriod; period *= 2) {
     Scenario next = under_policy(graph, every(period));
     if (period > 1 && same(next.outcome, all.back().outcome)) break;

@@ -1,6 +1,7 @@
 // What quick_solve() promises: a plan that fits, in counted effort.
 #include <gtest/gtest.h>
 
+#include "plan/graph/lifetimes.h"
 #include "plan/solve/plan.h"
 #include "plan/solve/strategies.h"
 #include "synthetic/graphs.h"
@@ -75,6 +76,15 @@ TEST(Quick, NothingThatFitsWithinTheEffortIsAnAnswer) {
   const Graph graph = synthetic_transformer(8);
   EXPECT_FALSE(quick_solve(graph, plain_peak(graph) / 2, 1).has_value());
   EXPECT_FALSE(quick_solve(graph, 1).has_value());
+}
+
+TEST(Quick, LessThanIsLiveWhateverIsKeptIsRefusedAtOnce) {
+  const Graph graph = synthetic_transformer(8);
+  const int64_t always_live = Lifetimes(graph).most_base_bytes();
+  EXPECT_LE(always_live, smallest(graph).peak_bytes);
+  Effort spent;
+  EXPECT_FALSE(quick_solve(graph, always_live - 1, spent).has_value());
+  EXPECT_LT(spent.spent(), 3 * static_cast<int64_t>(graph.events.size()));
 }
 
 TEST(Quick, TheSameEffortGivesTheSamePlan) {

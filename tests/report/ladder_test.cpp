@@ -13,8 +13,8 @@ namespace {
 TEST(Ladder, RisesInBudgetAndFallsInTime) {
   for (const plan::Graph& graph : {plan::synthetic_transformer(4), plan::synthetic_resnet(1)}) {
     int told = 0;
-    const std::vector<Rung> rungs = ladder(graph, 8, [&](int) { ++told; });
-    EXPECT_EQ(told, 8);
+    const std::vector<BudgetPlan> rungs = ladder(graph, 8, [&](const std::string&) { ++told; });
+    EXPECT_EQ(told, 9);
     ASSERT_GE(rungs.size(), 4U);
     EXPECT_EQ(rungs.back().plan.budget_bytes, plan::plain(graph).peak_bytes);
     EXPECT_EQ(rungs.back().plan.replay_seconds, 0);
@@ -30,25 +30,25 @@ TEST(Ladder, RisesInBudgetAndFallsInTime) {
 
 TEST(Ladder, IsTheSameEveryTime) {
   const plan::Graph graph = plan::synthetic_transformer(3);
-  const auto a = ladder(graph, 5, [](int) {}), b = ladder(graph, 5, [](int) {});
+  const auto a = ladder(graph, 5, [](const std::string&) {}), b = ladder(graph, 5, [](const std::string&) {});
   ASSERT_EQ(a.size(), b.size());
   for (size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].plan.choices, b[i].plan.choices);
 }
 
 TEST(Ladder, OfAStepThatAllocatesNothingIsHarmless) {
   const plan::Graph graph;
-  for (const Rung& rung : ladder(graph, 4, [](int) {})) EXPECT_EQ(rung.plan.replay_seconds, 0);
+  for (const BudgetPlan& rung : ladder(graph, 4, [](const std::string&) {})) EXPECT_EQ(rung.plan.replay_seconds, 0);
 }
 
 TEST(GraphOf, FindsTheRootsAPlanDoesWithout) {
   const plan::Graph graph = plan::synthetic_transformer(3);
-  for (const Rung& rung : ladder(graph, 4, [](int) {}))
+  for (const BudgetPlan& rung : ladder(graph, 4, [](const std::string&) {}))
     EXPECT_EQ(plan::Simulator(graph_of(rung.plan, graph)).run(rung.plan.choices).peak_bytes, rung.plan.peak_bytes);
 }
 
 TEST(GraphOf, RefusesThePlanOfAnotherTape) {
   const plan::Graph graph = plan::synthetic_transformer(3);
-  const auto rungs = ladder(graph, 3, [](int) {});
+  const auto rungs = ladder(graph, 3, [](const std::string&) {});
   EXPECT_THROW(graph_of(rungs.front().plan, plan::synthetic_transformer(2)), UsageError);
 }
 

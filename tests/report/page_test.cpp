@@ -40,7 +40,7 @@ TEST(PageData, SaysOfEachPolicyWhatIsPredicted) {
     EXPECT_NEAR(told["extra"].get<double>(), 1e9 * policies[i].outcome.replay_seconds, 1);
     EXPECT_EQ(told["rerun"], policies[i].outcome.ops_replayed);
   }
-  EXPECT_EQ(data["scenarios"][0]["name"], "plain");
+  EXPECT_EQ(data["scenarios"][0]["name"], "full");
   EXPECT_EQ(data["scenarios"][0]["rebuilt"][1], 0);
 }
 
@@ -70,7 +70,7 @@ TEST(PageData, AccountsForWhateverBackwardAsksFor) {
 TEST(PageData, ShowsAPlanThatIsGiven) {
   const plan::Graph graph = plan::synthetic_transformer(3);
   PageOptions options;
-  options.plan = ladder(graph, 3, [](int) {}).front().plan;
+  options.plan = ladder(graph, 3, [](const std::string&) {}).front().plan;
   options.plan_name = "mine.json";
   const json data = data_of(graph, options);
   const auto given = std::find_if(data["scenarios"].begin(), data["scenarios"].end(),

@@ -42,6 +42,19 @@ TEST(Saved, RebuildingCountsWhatIsNotThere) {
   EXPECT_EQ(saved.rebuild({}).ops, 0);
 }
 
+TEST(Saved, RebuildingCountsProducts) {
+  HandNet net = make_hand_net();
+  std::vector<plan::ValueId> made;
+  for (const plan::ValueId v : net.graph.handles) {
+    if (net.graph.values[plan::at(v)].producer != plan::kNone) made.push_back(v);
+  }
+  EXPECT_EQ(SavedTape(net.graph, StepTimes(net.graph)).rebuild(made).products, 0) << "its names are no operators'";
+  for (plan::Op& op : net.graph.ops) op.name = "aten::mm";
+  const Rebuild all = SavedTape(net.graph, StepTimes(net.graph)).rebuild(made);
+  EXPECT_GT(all.ops, 0);
+  EXPECT_EQ(all.products, all.ops);
+}
+
 TEST(Saved, GroupsByLayerInOrderAndByOperatorCheapestFirst) {
   const HandNet net = make_hand_net();
   const SavedTape saved(net.graph, StepTimes(net.graph));

@@ -80,4 +80,35 @@ TEST_P(EveryPolicy, TakesWhatWasPredictedFromAPlainStep) {
   for (const at::Tensor& parameter : model.parameters) parameter.mutable_grad().reset();
 }
 
+// What is padded is written part by part into one tensor, which an operator that runs again then reads while it allocates.
+TEST(PredictedPolicies, HoldForPackedSequences) {
+  RETRACE_SKIP_IF_HOSTILE();
+  namespace nn = torch::nn;
+  constexpr int64_t kSequences = 32, kLength = 8, kTokens = 40, kWidth = 24;
+  nn::Embedding embedding(kTokens, kWidth);
+  nn::LSTM lstm(nn::LSTMOptions(kWidth, kWidth).num_layers(2).batch_first(true));
+  nn::Linear head(kWidth, kTokens);
+  std::vector<at::Tensor> parameters = lstm->parameters();
+  parameters.insert(parameters.end(), {embedding->weight, head->weight, head->bias});
+  const auto loss = [&] {
+    const at::Tensor tokens = torch::randint(0, kTokens, {kSequences, kLength});
+    at::Tensor lengths = torch::randint(3, kLength + 1, {kSequences});
+    lengths[0] = kLength;
+    lengths = std::get<0>(torch::sort(lengths, 0, /*descending=*/true));
+    const auto packed = nn::utils::rnn::pack_padded_sequence(embedding(tokens), lengths, /*batch_first=*/true);
+    const auto outputs = std::get<0>(lstm->forward_with_packed_input(packed));
+    const at::Tensor scores = head(std::get<0>(nn::utils::rnn::pad_packed_sequence(outputs, /*batch_first=*/true)));
+    return nn::functional::cross_entropy(scores.flatten(0, 1), tokens.flatten());
+  };
+  const Program program = [&] {
+    torch::manual_seed(7);
+    for (const at::Tensor& parameter : parameters) {
+      if (parameter.grad().defined()) parameter.mutable_grad().zero_();
+    }
+    loss().backward();
+  };
+  program();
+  expect_predicted(program);
+}
+
 }  // namespace retrace::test::predicted_policies

@@ -74,7 +74,7 @@ test("the switch of policies changes peak, chart and code", () =>
     assert.notEqual(await figure(page, "#figures", "peak"), plain);
     assert.ok((await pixels(page, "rebuilt")) > 100);
     assert.equal(await text(page, "#code"), "retrace::Session session(retrace::every(1));");
-    await choose(page, "plain");
+    await choose(page, "full");
     assert.equal(await figure(page, "#figures", "peak"), plain);
   }));
 

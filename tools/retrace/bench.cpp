@@ -218,7 +218,7 @@ void add_bench(CLI::App& program, int& exit_code) {
       program.add_subcommand("bench", "Compare policies on a model: bytes, time, and whether gradients agree");
   const auto options = std::make_shared<Options>();
   bench->add_option("MODEL", options->model,
-                    join(models::names()) + "; or eviction, examples, planner, region (see below)");
+                    join(models::names()) + "; or eviction, examples, planner, predictions, region (see below)");
   bench->add_option("--policy", options->policies, "One or more policies; default: a selection of all kinds");
   bench->add_option("--budget", options->budgets, "One or more budgets: 270MiB, 40%, sweep:12");
   bench->add_option("--steps", options->steps, "Rounds to time")->capture_default_str();
@@ -227,6 +227,7 @@ void add_bench(CLI::App& program, int& exit_code) {
   bench->footer(kHelp);
   add_bench_eviction(*bench, options->json, exit_code);
   add_bench_examples(*bench, options->json, exit_code);
+  add_bench_predictions(*bench, options->json, exit_code);
   add_bench_region(*bench, options->json, exit_code);
   bench->callback([bench, options, &exit_code] {
     if (bench->get_subcommands().empty()) exit_code = run(*options);

@@ -21,6 +21,7 @@ void add_bench(CLI::App& program, int& exit_code);
 void add_bench_eviction(CLI::App& bench, const bool& json, int& exit_code);
 void add_bench_examples(CLI::App& bench, const bool& json, int& exit_code);
 void add_bench_planner(CLI::App& bench, int& exit_code);
+void add_bench_predictions(CLI::App& bench, const bool& json, int& exit_code);
 void add_bench_region(CLI::App& bench, const bool& json, int& exit_code);
 void add_demo(CLI::App& program, int& exit_code);
 void add_doctor(CLI::App& program, int& exit_code);

@@ -20,6 +20,7 @@
 #include "output_path.h"
 #include "plan/file/file.h"
 #include "progress.h"
+#include "report/ladder.h"
 #include "report/table.h"
 #include "report_file.h"
 #include "snapshot.h"
@@ -139,7 +140,7 @@ void print_headline(const Comparison& trainings) {
 
 void write_report_of(const PlainStep& plain, const std::string& path) {
   try {
-    write_report(plain.tape, "retrace demo", std::nullopt, kRungs, path);
+    write_report(plain.tape, "retrace demo", std::nullopt, report::usual_rungs(plain.tape), path);
     std::cout << "Report of the plain step, and of every policy and budget for it: "
               << std::filesystem::absolute(path).string() << " (open it in a browser)\n";
   } catch (const BadInput& error) {

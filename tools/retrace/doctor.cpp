@@ -101,6 +101,9 @@ std::optional<doctor::OomMessage> oom_of(const Given& given) {
 }
 
 int64_t bytes_of(const char* option, const std::string& text, int64_t whole) {
+  const auto& known = doctor::devices();
+  if (std::any_of(known.begin(), known.end(), [&](const doctor::Device& device) { return device.name == text; }))
+    throw BadInput(std::string("--") + option + " " + text + " is the name of a device: say --device " + text + ".");
   const Budget amount = budget(text);
   if (amount.bytes()) return *amount.bytes();
   if (whole == 0)

@@ -29,6 +29,7 @@ nlohmann::ordered_json to_json(const report::SavedGroup& group) {
           {"longest_wait_seconds", group.longest_wait_seconds},
           {"rebuild_operators", group.rebuild.ops},
           {"rebuild_seconds", group.rebuild.seconds},
+          {"rebuild_products", group.rebuild.products},
           {"recomputes_inside", report::recomputes_inside(group.name)}};
 }
 

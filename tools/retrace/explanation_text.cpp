@@ -135,27 +135,29 @@ that it takes to have this value alone again, 'rebuild' is their time.
 // The cheapest kinds that together take no more than a twentieth of a step to run again.
 std::string advice(const Explanation& e, const std::vector<SavedGroup>& groups) {
   std::vector<plan::ValueId> members;
-  std::vector<std::string> names;
+  std::string names;
   int64_t bytes = 0;
-  double seconds = 0;
+  report::Rebuild all;
   for (const SavedGroup& g : groups) {
     if (report::recomputes_inside(g.name)) continue;
     std::vector<plan::ValueId> more = members;
     more.insert(more.end(), g.members.begin(), g.members.end());
-    const double then = e.saved.rebuild(more).seconds;
-    if (then > kCheap * e.graph.seconds) break;
+    const report::Rebuild then = e.saved.rebuild(more);
+    if (then.seconds > kCheap * e.graph.seconds) break;
     members = std::move(more);
     bytes += g.bytes;
-    seconds = then;
-    names.push_back(g.name);
+    all = then;
+    names += (names.empty() ? "" : ", ") + g.name;
   }
   if (names.empty())
     return wrapped("Nothing on this tape is cheap: every kind takes more than 5 % of a step to run again.");
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  return wrapped("Cheap and large, so worth forgetting: " + list + ". Together they hold " + human_bytes(bytes) + " (" +
-                 bytes_share(bytes, e.saved.bytes()) + " of what is saved), and running them again takes " +
-                 human_seconds(seconds) + " (" + percent(seconds, e.graph.seconds) + " of a step).");
+  const std::string flops =
+      all.products == 0
+          ? "No product or convolution is among what runs again: it is cheap in FLOPs too."
+          : "In FLOPs it may be less so: products or convolutions run again, " + count(all.products, "time") + ".";
+  return wrapped("Cheap and large, so worth forgetting: " + names + ". Together they hold " + human_bytes(bytes) +
+                 " (" + bytes_share(bytes, e.saved.bytes()) + " of what is saved), and running them again takes " +
+                 human_seconds(all.seconds) + " (" + percent(all.seconds, e.graph.seconds) + " of a step). " + flops);
 }
 
 std::string fused(const std::vector<SavedGroup>& groups) {

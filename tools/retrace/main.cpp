@@ -31,6 +31,7 @@ Examples:
   retrace bench region                       the fixed cost of one checkpoint
   retrace bench planner                      how long planning takes, and how far plans can be from the best
   retrace bench eviction gpt examples/nerf   what steps without a plan rebuild, against those that have one
+  retrace bench predictions gpt              what a tape says of policies, beside what they then take
   retrace bench examples lstm nerf           whole training programs within 80 % and 60 %, against plain runs
 
 Exit codes: 0 all is well; 1 gradients differ, a step failed, or a budget does not fit; 2 the command line, or a file it

@@ -14,6 +14,7 @@
 #include "plan/file/disk.h"
 #include "plan/file/file.h"
 #include "policy/parse.h"
+#include "report/budget_plans.h"
 #include "report/ladder.h"
 #include "report/perfetto.h"
 #include "report/table.h"
@@ -44,7 +45,7 @@ left behind.)";
 struct Options {
   std::string tape, plan, output, perfetto;
   std::string policy = "every:1";
-  int budgets = kRungs;
+  int budgets = 0;  // as many as usual
   bool json = false;
 };
 
@@ -78,7 +79,7 @@ std::optional<NamedPlan> read_plan(const Options& options, const plan::Graph& gr
 size_t write_trace(const plan::Graph& graph, const std::optional<NamedPlan>& plan, const Options& options) {
   std::vector<report::Scenario> scenarios;
   scenarios.push_back(report::under_policy(graph, keep_all()));
-  scenarios.back().name = "plain";
+  scenarios.back().name = "full";
   if (plan) {
     scenarios.push_back(
         report::under_plan(report::graph_of(plan->plan, graph), plan->plan, plan->name, report::ScenarioKind::file));
@@ -103,7 +104,9 @@ int run(const Options& options) {
   if (!options.perfetto.empty())
     tell("perfetto", options.perfetto, write_trace(graph, plan, options), "Open it at ui.perfetto.dev.");
   if (!options.output.empty())
-    tell("report", options.output, write_report(graph, file_name(options.tape), plan, options.budgets, options.output),
+    tell("report", options.output,
+         write_report(graph, file_name(options.tape), plan,
+                      options.budgets > 0 ? options.budgets : report::usual_rungs(graph), options.output),
          "Open it in a browser.");
   std::cout << (options.json ? told.dump(2) + "\n" : text);
   return kOk;
@@ -119,7 +122,7 @@ void add_report(CLI::App& program, int& exit_code) {
   report->add_option("--plan", options->plan, "A plan for this tape, to be shown too");
   report->add_option("--budgets", options->budgets, "Plans on the ladder of budgets")
       ->check(CLI::Range(2, 200))
-      ->capture_default_str();
+      ->default_str("24, on a large tape 12");
   report->add_option("--perfetto", options->perfetto, "A Chrome trace to write, trace.json say");
   report->add_option("--policy", options->policy, "What the trace shows beside the plain step")->capture_default_str();
   report->add_flag("--json", options->json, "Say what was written as JSON");

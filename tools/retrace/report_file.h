@@ -20,6 +20,4 @@ struct NamedPlan {
 size_t write_report(const plan::Graph& graph, const std::string& title, const std::optional<NamedPlan>& plan, int rungs,
                     const std::string& path);
 
-inline constexpr int kRungs = 24;  // unless told otherwise
-
 }  // namespace retrace::cli

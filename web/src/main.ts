@@ -20,7 +20,7 @@ const legend: Record<string, string> = {
 function codeFor(scenario: Scenario): string {
   const [stem, argument = ""] = scenario.name.split(":");
   if (scenario.kind !== "policy") return `retrace::Session session(retrace::budget("${budgetText(scenario.budget ?? scenario.peak)}"));`;
-  if (stem === "plain") return "// the program as it is";
+  if (stem === "full") return "// the program as it is";
   return `retrace::Session session(retrace::${stem}(${argument}));`;
 }
 

@@ -145,7 +145,7 @@ export class MemoryChart {
     ctx.globalAlpha = 1;
     ctx.fillStyle = colour("muted");
     ctx.textAlign = "left";
-    if (this.parent.clientWidth > 480) ctx.fillText("plain", x(curve.time[curve.peak]) + 10 * devicePixelRatio, y(this.plain.peak) - 6 * devicePixelRatio);
+    if (this.parent.clientWidth > 480) ctx.fillText("full", x(curve.time[curve.peak]) + 10 * devicePixelRatio, y(this.plain.peak) - 6 * devicePixelRatio);
   }
 
   private drawPeak(ctx: CanvasRenderingContext2D, x: number, y: number, middle: number, ratio: number) {

@@ -40,6 +40,8 @@ Lifetimes::Lifetimes(const Graph& graph) : graph_(graph), base_(graph.events.siz
   find_base();
 }
 
+int64_t Lifetimes::most_base_bytes() const { return base_.empty() ? 0 : *std::max_element(base_.begin(), base_.end()); }
+
 std::span<const Span> Lifetimes::spans(ValueId v, int way) const {
   if (way != kAsItIs) return {&whole_[at(v)], 1};
   const int32_t begin = first_span_[at(v)], end = first_span_[at(v) + 1];

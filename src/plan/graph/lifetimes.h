@@ -24,6 +24,7 @@ class Lifetimes {
   size_t events() const { return base_.size(); }
   // Bytes that are live at an event whatever is kept.
   const std::vector<int64_t>& base() const { return base_; }
+  int64_t most_base_bytes() const;  // no plan has a lower peak
 
   // When holding a value in a way makes bytes live. As it is: not while somebody else has it anyway; in any other way,
   // from beginning to end.

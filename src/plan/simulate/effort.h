@@ -28,6 +28,10 @@ class Effort {
 
   void allow(int64_t events) { limit_ = events < most_ - spent_ ? spent_ + events : most_; }  // from now on
   void allow_all() { limit_ = most_; }
+  void renew(int64_t most_events) {  // as if no more than that had been allowed from here on
+    most_ = most_events < kUnlimited - spent_ ? spent_ + most_events : kUnlimited;
+    limit_ = most_;
+  }
 
   bool stopped() const { return stop_.stop_requested(); }
   bool exhausted() const { return spent_ >= limit_ || stopped(); }

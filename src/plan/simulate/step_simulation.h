@@ -215,6 +215,7 @@ class StepSimulation {
   void collect_ops(ValueId target);
   void end_rebuild();
   void replay(OpId id);
+  void note_peak_of_call(int64_t working_bytes);
   bool may_take_shortcut(OpId id);
   int32_t scratch_for(const SimOp& o, size_t argument);
   void take_rebuilt(ValueId id, int32_t buffer);
@@ -248,11 +249,12 @@ class StepSimulation {
   StepRules* rules_ = nullptr;  // none: choices alone
   OpId passes_until_ = kNone;
   std::vector<ValueId> passes_but_;
-  std::vector<char> saved_root_;   // by handle: it keeps the value itself
-  std::vector<uint32_t> visited_;  // by op: the last replay that it was part of
-  std::vector<OpId> order_;        // of one replay
-  std::vector<ValueId> stack_;     //
-  std::vector<int32_t> scratch_;   // of one op
+  std::vector<char> saved_root_;    // by handle: it keeps the value itself
+  std::vector<uint32_t> visited_;   // by op: the last replay that it was part of
+  std::vector<OpId> order_;         // of one replay
+  std::vector<ValueId> stack_;      //
+  std::vector<int32_t> scratch_;    // of one op
+  std::vector<int32_t> arguments_;  // of one op, for the rules: buffers it reads
   demand::Work alive_work_, pending_work_, reach_work_;
   uint32_t replays_ = 0;
   int64_t other_ = 0;

@@ -181,10 +181,13 @@ void StepSimulation::replay(OpId id) {
   for (size_t i = 0; i < o.args.size() && !shortcut; ++i) {
     if (o.args[i].becomes != kNone) scratch_[i] = scratch_for(o, i);
   }
+  arguments_.clear();
   for (const Arg& arg : o.args) {
-    if (!arg.shape_only && arg.becomes == kNone) obtain(arg.value);
+    if (arg.shape_only || arg.becomes != kNone) continue;
+    const int32_t its = obtain(arg.value);
+    if (rules_ != nullptr && its != 0) arguments_.push_back(its);
   }
-  note_peak(cost.working_bytes);
+  note_peak_of_call(cost.working_bytes);
   const double seconds = shortcut ? cost.shortcut_seconds : cost.seconds;
   spend(seconds);
   ++now_.ops_replayed;
@@ -200,6 +203,13 @@ void StepSimulation::replay(OpId id) {
     --value(arg.value).uses;
     free_if_unused(arg.value);
   }
+}
+
+// While an operator runs it has its arguments too: to the rules that are asked when it allocates, they are shared.
+void StepSimulation::note_peak_of_call(int64_t working_bytes) {
+  for (const int32_t its : arguments_) reference(its);
+  note_peak(working_bytes);
+  for (const int32_t its : arguments_) unreference(its);
 }
 
 bool StepSimulation::may_take_shortcut(OpId id) {

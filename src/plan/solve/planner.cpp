@@ -123,8 +123,7 @@ void Planner::price(int64_t budget_bytes) {
 double Planner::bound(size_t number) {
   const auto [place, added] = bounds_.try_emplace(number, kImpossible);
   if (!added) return place->second;
-  const auto& base = context_.lifetimes.base();
-  if (!base.empty() && *std::max_element(base.begin(), base.end()) > ladder_[number]) return kImpossible;
+  if (context_.lifetimes.most_base_bytes() > ladder_[number]) return kImpossible;
   price(ladder_[number]);
   return place->second = context_.bound.seconds();
 }
@@ -273,10 +272,12 @@ Candidate Planner::rebuild_each_time(int64_t give_up_bytes, double give_up_secon
 Answer Planner::solve(int64_t budget_bytes) {
   uses_.clear();
   std::string strategy = options_.strategy;
-  Candidate best = strategy == kBest ? best_within(budget_bytes) : run_alone(budget_bytes);
+  const bool impossible = context_.lifetimes.most_base_bytes() > budget_bytes;
+  Candidate best;
+  if (!impossible) best = strategy == kBest ? best_within(budget_bytes) : run_alone(budget_bytes);
   const bool stopped = effort_.stopped();
   // The last resort of the smallest budgets.
-  if (!best.fits(budget_bytes) && !stopped) {
+  if (!impossible && !best.fits(budget_bytes) && !stopped) {
     best = rebuild_each_time(budget_bytes, kImpossible);
     strategy = "rebuild_each_time";
   }

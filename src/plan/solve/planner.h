@@ -28,6 +28,7 @@ class Planner {
 
   // By a strategy other than "best": for this budget alone, as it comes.
   Answer solve(int64_t budget_bytes);
+  void renew_effort() { effort_.renew(options_.most_effort); }  // as much again for further budgets
   double lower_bound(int64_t budget_bytes, double target_seconds = 1e300);
 
  private:

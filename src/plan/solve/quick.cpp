@@ -12,7 +12,7 @@ namespace {
 constexpr int kPriceSteps = 6, kFillRounds = 3;
 constexpr double kGoodEnough = 0.002;  // of the step: not worth a minimum cut
 constexpr double kTooSlow = 20;        // steps
-constexpr double kFar = 0.03;          // of the step, from the bound: worth a search
+constexpr double kFar = 0.03;          // of the step, from the bound: worth another attempt
 constexpr double kSearchSeconds = 0.01;
 
 class QuickSearch {
@@ -22,13 +22,14 @@ class QuickSearch {
 
   void run() {
     consider("plain", context_.search.simulate(keep_saved(graph_)));
-    if (fits()) return;
+    if (fits() || context_.lifetimes.most_base_bytes() > budget_bytes_) return;  // or nothing can fit
     consider("greedy", finish(best_));
     if (fits() && best_.seconds < kGoodEnough * graph_.seconds) return;
     if (!effort_.exhausted()) {
       context_.bound.tighten(budget_bytes_, fits() ? best_.seconds : graph_.seconds, kPriceSteps);
       consider("mincut", finish(context_.search.simulate(context_.bound.choices(context_.bound.per_event()))));
     }
+    if (is_far() && !effort_.exhausted()) consider("every", every());
     if (!fits() && !effort_.exhausted()) consider("from_frontiers", use("from_frontiers", budget_bytes_));
     // Repairs are a matter of luck where replays hardly fit: a little less may work where this budget does not.
     for (int64_t aim = budget_bytes_; aim > budget_bytes_ - budget_bytes_ / 10 && !fits() && !effort_.exhausted();) {
@@ -36,7 +37,7 @@ class QuickSearch {
       aim -= std::max<int64_t>(1, budget_bytes_ / 33);
     }
     if (!fits() && !effort_.exhausted()) consider("rebuild_each_time", rebuild_each_time());
-    if (!effort_.exhausted() && is_far()) search_by_price();
+    if (is_far() && !effort_.exhausted() && can_search_by_price(graph_)) search_by_price();
   }
 
   bool fits() const { return best_.fits(budget_bytes_); }
@@ -64,9 +65,12 @@ class QuickSearch {
         ->solve(context_, budget_bytes, best_);
   }
 
-  bool is_far() const {
-    return can_search_by_price(graph_) && (!fits() || best_.seconds > context_.bound.seconds() + kFar * graph_.seconds);
+  Candidate every() {
+    Candidate found = lowest_of_segments(context_, Choice::rebuild());
+    return found.choices.empty() ? found : finish(std::move(found));
   }
+
+  bool is_far() const { return !fits() || best_.seconds > context_.bound.seconds() + kFar * graph_.seconds; }
 
   // Where replays hardly fit, value by value is the only way.
   void search_by_price() {

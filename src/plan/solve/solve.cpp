@@ -57,7 +57,7 @@ constexpr double kMostReplayed = 5e6;
 Outcome lowest_by_segments(const Graph& graph) {
   Effort effort;
   SolverContext context(graph, effort, Search::Runs::whole);
-  const Candidate lowest = lowest_of_segments(context);
+  const Candidate lowest = lowest_of_segments(context, Choice::rebuild_each_time());
   return lowest.choices.empty() ? plain(graph) : Simulator(graph).run(lowest.choices, /*event_peaks=*/true);
 }
 

@@ -162,13 +162,13 @@ constexpr Strategy kStrategies[] = {
 std::span<const Strategy> all_strategies() { return kStrategies; }
 
 // From many segments to few, each half as many; those take the square of their length.
-Candidate lowest_of_segments(SolverContext& context) {
+Candidate lowest_of_segments(SolverContext& context, Choice others) {
   const std::vector<ValueId> cuts = cut_vertices(context);
   Candidate lowest;
   for (size_t n = 1; n <= cuts.size(); n *= 2) {
-    Choices choices = holding_every(context, cuts, n, Choice::rebuild_each_time());
+    Choices choices = holding_every(context, cuts, n, others);
     const Outcome outcome =
-        Simulator(context.graph).run(choices, false, INT64_MAX, kTooManyTimes * context.graph.seconds);
+        Simulator(context.graph, &context.effort).run(choices, false, INT64_MAX, kTooManyTimes * context.graph.seconds);
     if (outcome.gave_up || (!lowest.choices.empty() && outcome.peak_bytes >= lowest.peak_bytes)) break;
     lowest = {std::move(choices), outcome.peak_bytes, outcome.replay_seconds};
   }

@@ -25,8 +25,8 @@ Choices keep_saved(const Graph& graph);
 
 // Values that everything later is computed from alone, in order: where a chain can be cut.
 std::vector<ValueId> cut_vertices(const SolverContext& context);
-// What holds some cut vertices and rebuilds the rest each time, with the lowest peak that was found; empty if none was.
-Candidate lowest_of_segments(SolverContext& context);
+// What holds some cut vertices and makes this of the others, with the lowest peak that was found; empty if none was.
+Candidate lowest_of_segments(SolverContext& context, Choice others);
 Candidate solve_from_frontiers(SolverContext& context, int64_t budget_bytes, const Candidate& best);
 Candidate solve_chain(SolverContext& context, int64_t budget_bytes, const Candidate& best);
 
