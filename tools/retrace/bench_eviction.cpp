@@ -328,18 +328,26 @@ std::string markdown_row(std::vector<std::string> cells) {
   return line + "\n";
 }
 
+constexpr double kQuietLoad = 1.5;  // its own, and a little more
+
 // Of the last minute: how much others did beside it.
-std::string load_average() {
+double load_average() {
   double load = 0;
-  return getloadavg(&load, 1) == 1 ? report::fixed(load, 1) : "unknown";
+  return getloadavg(&load, 1) == 1 ? load : 0;
 }
 
-std::string markdown(const Options& options, const std::vector<Row>& rows, const std::string& load_before) {
+std::string about_load(double before, double after) {
+  const std::string busy = "**The machine was busy**: times are not to be relied on. ";
+  return " " + (std::max(before, after) > kQuietLoad ? busy : "") + "Load average " + report::fixed(before, 1) +
+         " when it began, " + report::fixed(after, 1) + " when it ended, on " +
+         std::to_string(std::thread::hardware_concurrency()) + " cores.\n";
+}
+
+std::string markdown(const Options& options, const std::vector<Row>& rows, double load_before) {
   std::string text =
       "# Eviction against the planner\n\nWritten by `retrace bench eviction`: " + std::to_string(options.rounds) +
       " rounds, examples of " + std::to_string(options.steps) + " steps" + (options.small ? ", in miniature" : "") +
-      ". Load average " + load_before + " when it began, " + load_average() + " when it ended, on " +
-      std::to_string(std::thread::hardware_concurrency()) + " cores.\n" + kHelp + "\n\n" + markdown_row(kHeader) +
+      "." + about_load(load_before, load_average()) + kHelp + "\n\n" + markdown_row(kHeader) +
       "|---|--:|--:|--:|--:|--:|--:|--:|--:|---|\n";
   for (const Row& row : rows) text += markdown_row(cells(row));
   const auto above = std::count_if(rows.begin(), rows.end(), [](const Row& row) {
@@ -352,7 +360,7 @@ std::string markdown(const Options& options, const std::vector<Row>& rows, const
 
 int run(const Options& options, bool json) {
   const auto programs = chosen(options);
-  const std::string load_before = load_average();
+  const double load_before = load_average();
   setenv("OMP_NUM_THREADS", "1", 1);  // for the examples
   at::set_num_threads(1);
   std::vector<Row> rows;
