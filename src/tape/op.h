@@ -57,9 +57,9 @@ struct Op : DemandCounts, Recycled<Op> {
   const OpTraits* traits;
   c10::DispatchKeySet keys;  // what the dispatcher was to go on with
   int32_t settings = kNone;  // the tape's, as it found them
-  // One block of memory for most operators: a tape has one of these for each.
-  c10::SmallVector<c10::IValue, 4> stack;  // arguments, tensors blanked
-  c10::SmallVector<TensorArg, 2> args;
+  // One block of memory for the smallest operators, which are the ones that it matters for.
+  c10::SmallVector<c10::IValue, 2> stack;  // arguments, tensors blanked
+  c10::SmallVector<TensorArg, 1> args;
   std::vector<ListArg> lists;
   c10::SmallVector<FreshOutput, 1> fresh;
   at::Generator generator;  // in the state it was drawn from; undefined if it was not

@@ -57,7 +57,7 @@ void StorageTable::add_counter(const at::Tensor& tensor) {
 
 size_t StorageTable::bytes() const {
   return records_.capacity() * sizeof(StorageRecord) + records_.size() * sizeof(c10::StorageImpl) +
-         ids_.size() * (sizeof(void*) * 3 + sizeof(StorageId)) + ids_.bucket_count() * sizeof(void*);
+         ids_.bucket_count() * (sizeof(std::pair<const c10::StorageImpl*, StorageId>) + sizeof(void*));
 }
 
 }  // namespace retrace

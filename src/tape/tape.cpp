@@ -21,6 +21,11 @@ using memory::Owner;
 
 int64_t storage_bytes(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.storage().nbytes()); }
 
+template <class T, unsigned N>
+size_t heap_bytes(const c10::SmallVector<T, N>& vector) {
+  return vector.capacity() > N ? vector.capacity() * sizeof(T) : 0;
+}
+
 }  // namespace
 
 ValueId Tape::add_value(StorageId id, OpId producer, int64_t bytes) {
@@ -327,8 +332,8 @@ int64_t Tape::bytes() const {
   total += ops_.capacity() * sizeof(void*);
   for (const auto& op : ops_) {
     if (!op) continue;
-    total += sizeof(Op) + op->args.capacity() * sizeof(TensorArg) + op->stack.capacity() * sizeof(c10::IValue) +
-             op->lists.capacity() * sizeof(ListArg) + op->fresh.capacity() * sizeof(FreshOutput);
+    total += sizeof(Op) + heap_bytes(op->args) + heap_bytes(op->stack) + heap_bytes(op->fresh) +
+             op->lists.capacity() * sizeof(ListArg);
     if (op->generator.defined()) total += generator_bytes();
   }
   return static_cast<int64_t>(total);

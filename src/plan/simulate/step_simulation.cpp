@@ -48,6 +48,7 @@ StepSimulation::StepSimulation(const Graph& graph, Effort* effort)
   for (size_t e = 0; e < graph.events.size(); ++e) {
     if (graph.events[e].kind == EventKind::drop) dropped_[at(graph.events[e].id)] = e;
   }
+  find_nodes();
   find_moves();
   drops_in_forward_ =
       std::any_of(graph.events.begin(), graph.events.begin() + static_cast<std::ptrdiff_t>(first_unpack_),
@@ -55,6 +56,20 @@ StepSimulation::StepSimulation(const Graph& graph, Effort* effort)
   released_.assign(storage_count(graph), graph.events.size());
   peaks_.early.resize(graph.events.size());
   peaks_.late.resize(graph.events.size());
+}
+
+// The last backward over a graph shows which saved tensors a node has: it unpacks them and drops them before the next.
+void StepSimulation::find_nodes() {
+  node_.assign(graph_.handles.size(), kNone);
+  int32_t node = 0;
+  bool ended = false;
+  for (size_t e = first_unpack_; e < graph_.events.size(); ++e) {
+    const Event& event = graph_.events[e];
+    if (event.kind == EventKind::drop) ended = true;
+    if (event.kind != EventKind::unpack) continue;
+    node += std::exchange(ended, false);
+    node_[at(event.id)] = node;
+  }
 }
 
 // A saved tensor that is written in place before backward stands for what it becomes: one handle is dropped and, at once,

@@ -162,6 +162,7 @@ class StepSimulation {
     double store_seconds = 0, load_seconds = 0;
   };
 
+  void find_nodes();
   void find_moves();
   int wanted_way(ValueId id) const;  // in which the choice holds it, or none
   void touch(size_t& first) {
@@ -238,6 +239,7 @@ class StepSimulation {
   std::vector<int64_t> bytes_;      // by value; 0 for what came from outside
   size_t first_unpack_ = 0;
   const bool several_;            // backwards
+  std::vector<int32_t> node_;     // by handle: whose it is, as the backward that unpacks it last shows
   std::vector<size_t> dropped_;   // by handle: the event; none: the end
   std::vector<size_t> offered_;   // by value: the event in which forward first asks whether to hold it; none: the end
   std::vector<size_t> released_;  // by storage: the event of it; none yet: the end

@@ -78,16 +78,14 @@ void StepSimulation::unpack(HandleId handle) {
   change_need<Pending>(*this, id, -1);
 }
 
-// So many of what a retained graph has unpacked are taken to be in use: the saved tensors of one node, which are told apart
-// from the next one's only if they are dropped. A heuristic.
-constexpr size_t kSavedByNode = 4;
-
+// Of a graph that is retained nothing is dropped, but a node has let go of what it unpacked when the next one begins.
 void StepSimulation::pass(HandleId handle) {
-  if (dropped_[at(handle)] < now_.backward_end) return;
-  now_.passing.push_back(handle);
-  if (now_.passing.size() <= kSavedByNode) return;
-  take_from_hand(now_.passing.front());
-  now_.passing.erase(now_.passing.begin());
+  const auto has_ended = [&](HandleId other) { return node_[at(other)] != node_[at(handle)]; };
+  while (!now_.passing.empty() && has_ended(now_.passing.front())) {
+    take_from_hand(now_.passing.front());
+    now_.passing.erase(now_.passing.begin());
+  }
+  if (dropped_[at(handle)] >= now_.backward_end) now_.passing.push_back(handle);
 }
 
 void StepSimulation::note_fate(ValueId id) {
