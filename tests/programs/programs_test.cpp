@@ -3,10 +3,13 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <optional>
 
 #include <retrace/retrace.h>
 
+#include "plan/file/file.h"
+#include "plan/solve/plan.h"
 #include "programs.h"
 #include "session/ways.h"
 #include "support/counting.h"
@@ -142,6 +145,26 @@ TEST_P(Programs, TakeWhatAPlanSaysWhenTheyFollowIt) {
       return;
     }
   }
+}
+
+// What an inner backward unpacks it has let go of long before the outer one, and plans know.
+TEST(Maml, CanBePlannedFarBelowThePlainPeak) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Program program = maml();
+  Session session(keep_all());
+  {
+    const auto step = session.step();
+    program.step();
+  }
+  const std::string path = ::testing::TempDir() + "maml.tape";
+  session.save_tape(path);
+  const plan::Graph graph = plan::load_graph(path);
+  std::remove(path.c_str());
+  const int64_t half = plan::plain(graph).peak_bytes / 2;
+  EXPECT_LT(plan::smallest(graph).peak_bytes, half);
+  const plan::Answer answer = plan::solve(graph, half);
+  ASSERT_TRUE(answer.plan);
+  EXPECT_LT(answer.plan->replay_seconds, graph.seconds / 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Programs, ::testing::ValuesIn(all()), [](const auto& info) { return info.param.name; });

@@ -56,12 +56,16 @@ void make_roots(Graph& graph, const std::vector<OpId>& ops) {
   }
 }
 
-// By value: the program let go of it before backward began.
+// By value: the program let go of it before backward began, or between two.
 std::vector<char> released_in_forward(const Graph& graph) {
   std::vector<char> released(graph.values.size());
-  for (const Event& event : graph.events) {
-    if (event.kind == EventKind::unpack) break;
-    if (event.kind == EventKind::release) released[at(event.id)] = 1;
+  auto backward = graph.backwards.begin();
+  for (int32_t e = 0; at(e) < graph.events.size(); ++e) {
+    const Event& event = graph.events[at(e)];
+    if (event.kind == EventKind::unpack && graph.backwards.size() < 2) break;
+    while (backward != graph.backwards.end() && backward->end <= e) ++backward;
+    const bool in_backward = backward != graph.backwards.end() && backward->begin <= e;
+    if (event.kind == EventKind::release && !in_backward) released[at(event.id)] = 1;
   }
   return released;
 }
