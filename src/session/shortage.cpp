@@ -19,8 +19,11 @@ std::string described(const InfeasibleBudget::Needs& needs) {
 
 Shortage::Shortage(const plan::Graph& graph, const BudgetedStep& step, const StepStart& start, bool first_step)
     : budget_bytes_(step.given_bytes()), first_step_(first_step) {
-  plan::Outcome smallest = plan::smallest(graph);
   const plan::Outcome plain = plan::plain(graph);
+  // Of several backwards as if they were one: eviction may not come near to what a plan for them could do.
+  plan::Graph as_one = graph;
+  as_one.backwards.clear();
+  plan::Outcome smallest = plan::smallest(as_one);
   smallest.peak_bytes = std::min(smallest.peak_bytes + kNumberBytes, std::max(plain.peak_bytes, smallest.peak_bytes));
   // Other threads had the rest, or the step could not do what the simulator says: then what it needed in fact.
   if (smallest.peak_bytes <= step.given_bytes()) {
