@@ -7,6 +7,7 @@
 #include <mutex>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -124,6 +125,7 @@ void reserve_within_budget(int64_t bytes, Owner owner) {
   Governor* const governor = current_governor;
   for (int i = 0; governor && i < kTries; ++i) {
     if (reserve(bytes, owner, governor->budget_bytes())) return;
+    if (i > 0) std::this_thread::yield();  // another thread may be about to free, or to unlock, what we lack
     governor->make_space(total_now() + bytes);
   }
   reserve(bytes, owner, INT64_MAX);
