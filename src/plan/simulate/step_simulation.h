@@ -48,11 +48,10 @@ struct SimulationState {
   std::vector<SimOp> ops;
   std::vector<Buffer> buffers;  // 0 is none, then one per storage, then those of rebuilt values
   std::vector<int32_t> free_buffers;
-  std::vector<ValueId> current;  // by storage: whose content it has
-  std::vector<char> consumed;    // by handle: unpacked (1), or gone (2)
-  std::vector<int32_t> in_hand;  // by handle: the buffer its node has unpacked
-  std::vector<HandleId>
-      saved;  // that a backward may ask for: in forward, and where several follow, all that are not gone
+  std::vector<ValueId> current;   // by storage: whose content it has
+  std::vector<char> consumed;     // by handle: unpacked (1), or gone (2)
+  std::vector<int32_t> in_hand;   // by handle: the buffer its node has unpacked
+  std::vector<HandleId> saved;    // that the next backward may ask for; of several, all that are not gone
   std::vector<HandleId> passing;  // unpacked by this backward, and not dropped by it
   int64_t live = 0;               // of the tape's values, with what follows among it
   int64_t held_bytes = 0, rebuilt_bytes = 0;
