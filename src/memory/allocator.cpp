@@ -8,13 +8,13 @@
 #include <numeric>
 #include <string>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include <retrace/errors.h>
 
 #include "device/device.h"
 #include "libtorch/compat.h"
+#include "memory/spin_lock.h"
 
 namespace retrace::memory {
 namespace {
@@ -32,7 +32,12 @@ static_assert(sizeof(Header) == 64);
 // One lock for all counts: owners then sum to the total for every reader, at the cost of one uncontended lock per
 // allocation. Never destroyed, because blocks are freed by static destructors too.
 struct Counter {
-  std::mutex mutex;
+  struct Book {
+    uint32_t number;
+    int64_t bytes;  // that it tracks
+  };
+
+  SpinLock mutex;
   Bytes live;
   int64_t total = 0;
   int64_t tracked = 0;      // of total, by open books
@@ -42,8 +47,13 @@ struct Counter {
   Bytes at_peak;
   int64_t activation_peak = 0;
   std::optional<int64_t> limit;
-  std::unordered_map<uint32_t, int64_t> books;  // the open ones, with the bytes they track
+  std::vector<Book> books;  // the open ones
   uint32_t latest_book = 0;
+
+  Book* find_book(uint32_t number) {
+    const auto book = std::find_if(books.begin(), books.end(), [&](const Book& b) { return b.number == number; });
+    return book == books.end() ? nullptr : &*book;
+  }
 
   void note_peaks() {
     if (total > peak) {
@@ -108,8 +118,8 @@ void release(int64_t bytes, Owner owner, uint32_t book) {
   const std::lock_guard lock(c.mutex);
   c.live.by_owner[index(owner)] -= bytes;
   c.total -= bytes;
-  if (const auto open = book == 0 ? c.books.end() : c.books.find(book); open != c.books.end()) {
-    open->second -= bytes;
+  if (Counter::Book* const open = book == 0 ? nullptr : c.find_book(book)) {
+    open->bytes -= bytes;
     c.tracked -= bytes;
   }
 }
@@ -231,16 +241,15 @@ TapeBlocks::TapeBlocks()
     : number_([] {
         Counter& c = counter();
         const std::lock_guard lock(c.mutex);
-        c.books.emplace(++c.latest_book, 0);
+        c.books.push_back({++c.latest_book, 0});
         return c.latest_book;
       }()) {}
 
 TapeBlocks::~TapeBlocks() {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
-  const auto open = c.books.find(number_);
-  c.tracked -= open->second;
-  c.books.erase(open);
+  c.tracked -= c.find_book(number_)->bytes;
+  std::erase_if(c.books, [&](const Counter::Book& book) { return book.number == number_; });
 }
 
 void TapeBlocks::track(const c10::Storage& storage) {
@@ -248,9 +257,9 @@ void TapeBlocks::track(const c10::Storage& storage) {
   if (!header) return;
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
-  if (header->book != 0 && c.books.count(header->book) > 0) return;
+  if (header->book != 0 && c.find_book(header->book)) return;
   header->book = number_;
-  c.books[number_] += header->bytes;
+  c.find_book(number_)->bytes += header->bytes;
   c.tracked += header->bytes;
 }
 
