@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tape/stack.h"
+#include "tape/thread_object.h"
 
 namespace retrace {
 namespace {
@@ -25,10 +26,7 @@ struct Views {
   }
 };
 
-Views& views() {
-  thread_local Views instance;
-  return instance;
-}
+Views& views() { return ThreadObject<Views>::get(); }
 
 bool has_no_grad_view(const c10::IValue& v) {
   bool found = false;

@@ -1,12 +1,15 @@
 #include "tape/operators.h"
 
 #include <ATen/core/enum_tag.h>
+#include <c10/util/flat_hash_map.h>
 
 #include <algorithm>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
+
+#include "tape/thread_object.h"
 
 namespace retrace {
 namespace {
@@ -122,9 +125,10 @@ const OpTraits& traits_of(const c10::OperatorHandle& op) {
   // address that was reused after a library was unloaded.
   static std::mutex mutex;
   static auto* const all = new std::vector<std::unique_ptr<OpTraits>>;
-  thread_local std::unordered_map<const void*, const OpTraits*> cache;
-  const void* const key = &op.schema();
-  const OpTraits*& entry = cache[key];
+  struct Cache {
+    ska::flat_hash_map<const void*, const OpTraits*> entries;
+  };
+  const OpTraits*& entry = ThreadObject<Cache>::get().entries[&op.schema()];
   if (!entry || entry->name != op.schema().operator_name()) {
     auto traits = describe(op);
     entry = traits.get();

@@ -11,18 +11,17 @@ template <class T>
 class Recycled {
  public:
   static void* operator new(size_t bytes) {
-    Blocks& blocks = mine();
-    if (bytes != sizeof(T) || !blocks.first) return ::operator new(bytes);
-    Block* const block = blocks.first;
-    blocks.first = block->next;
-    --blocks.count;
+    if (bytes != sizeof(T) || !blocks_.first) return ::operator new(bytes);
+    Block* const block = blocks_.first;
+    blocks_.first = block->next;
+    --blocks_.count;
     return block;
   }
   static void operator delete(void* memory, size_t bytes) {
-    Blocks& blocks = mine();
-    if (bytes != sizeof(T) || blocks.count >= blocks.most) return ::operator delete(memory);
-    blocks.first = new (memory) Block{blocks.first};
-    ++blocks.count;
+    if (bytes != sizeof(T) || blocks_.count >= blocks_.most) return ::operator delete(memory);
+    if (!blocks_.first) free_at_thread_end();
+    blocks_.first = new (memory) Block{blocks_.first};
+    ++blocks_.count;
   }
 
  private:
@@ -37,21 +36,26 @@ class Recycled {
 #else
     size_t most = (size_t{8} << 20) / sizeof(T);  // 8 MiB
 #endif
-
-    // What dies after this thread's own objects is freed at once.
-    ~Blocks() {
-      most = 0;
-      while (first) {
-        Block* const block = first;
-        first = block->next;
-        ::operator delete(block);
-      }
-    }
   };
-  static Blocks& mine() {
-    thread_local Blocks blocks;
-    return blocks;
+
+  static void free_at_thread_end() {
+    struct End {
+      // What dies after this thread's own objects is freed at once.
+      ~End() {
+        blocks_.most = 0;
+        while (blocks_.first) {
+          Block* const block = blocks_.first;
+          blocks_.first = block->next;
+          ::operator delete(block);
+        }
+      }
+    };
+    thread_local const End end;
+    static_cast<void>(&end);
   }
+
+  // Found without a call, see tape/thread_object.h.
+  [[gnu::tls_model("initial-exec")]] static inline thread_local Blocks blocks_;
 };
 
 }  // namespace retrace
