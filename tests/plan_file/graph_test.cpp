@@ -137,7 +137,7 @@ TEST(Keepable, IsWhatCanBeRebuiltAndIsWantedAndNotOverwritten) {
               value(8, 4, 4),            // only its shape is looked at
               value(8, 5, kNone),        // a root the step made
               value(8, 2, kNone)};       // written by somebody unknown, over the saved one
-  const auto op = [](Arg arg, std::vector<ValueId> fresh) {
+  const auto op = [](Arg arg, Few<ValueId, 2> fresh) {
     return Op{"aten::op", 0, 0, 0, {arg}, std::move(fresh), {}, {}};
   };
   g.ops.push_back(op({.value = 0}, {1}));

@@ -58,7 +58,8 @@ ValueId SyntheticStep::run_in_place(const std::string& name, double seconds, Val
   const Value& before = graph_.values[at(target)];
   const ValueId after = make(static_cast<OpId>(graph_.ops.size()) - 1, before.bytes, before.storage);
   auto& args = graph_.ops.back().args;
-  args.insert(args.begin(), Arg{target, after, false});
+  args.push_back({target, after, false});
+  std::rotate(args.begin(), args.end() - 1, args.end());
   return after;
 }
 

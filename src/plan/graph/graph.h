@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "plan/graph/few.h"
+
 namespace retrace::plan {
 
 using ValueId = int32_t;
@@ -38,12 +40,25 @@ struct Op {
   double seconds = 0;
   double shortcut_seconds = 0;  // of making its first result while the others are at hand; 0: it cannot be
   int64_t working_bytes = 0;    // the most it had allocated at once while it ran, results included
-  std::vector<Arg> args;
-  std::vector<ValueId> fresh;            // results in storages of their own
+  Few<Arg, 2> args;
+  Few<ValueId, 2> fresh;                 // results in storages of their own
   std::vector<Output> outputs;           // in the operator's own order, views included; empty if not known
   std::string module;                    // whose forward ran it, "blocks.3.mlp"; empty if not known
   std::vector<int64_t> read_bytes = {};  // by argument: of the view of it that it saw; empty: of the whole values
 };
+
+// Every value an op makes, fresh or in place; and whose content it reads.
+void for_each_output(const Op& op, auto f) {
+  for (const ValueId v : op.fresh) f(v);
+  for (const Arg& arg : op.args) {
+    if (arg.becomes != kNone) f(arg.becomes);
+  }
+}
+void for_each_read(const Op& op, auto f) {
+  for (const Arg& arg : op.args) {
+    if (!arg.shape_only) f(arg.value);
+  }
+}
 
 // What running it again takes if all goes well.
 inline double least_seconds(const Op& op) { return op.shortcut_seconds > 0 ? op.shortcut_seconds : op.seconds; }
