@@ -1,7 +1,7 @@
 // One step under a named policy, told from a tape of it: what the runtime's tape does without a budget, over a simulation.
 //
-// The rules are policy/cut_stack.h, hold_instead.h, segments.h and balance.h, which the runtime follows too. What is here
-// mirrors src/tape/sweep.cpp, Arguments::prepare_write() and PlainGovernor.
+// The rules are policy/cut_stack.h, hold_instead.h, segments.h, balance.h and plan/simulate/sweep.h, which the runtime follows
+// too. What is here mirrors Arguments::prepare_write() and PlainGovernor.
 #pragma once
 
 #include <optional>
@@ -73,11 +73,8 @@ class PredictedStep final : private plan::StepRules, private TapeView {
 
   void sweep_if_due();
   void collect();
-  bool let_go_unless_needed(ValueId id, bool wanted);
-  void drop_op(OpId id);
   void drop_lost_ops();
-  bool let_go_unpaying_roots();
-  bool pays(ValueId root) const;
+  class Swept;
   bool is_root(ValueId id) const { return simulation_.now().values[plan::at(id)].producer == plan::kNone; }
   bool is_held(ValueId id) const;
 

@@ -1,6 +1,5 @@
-// The part of PredictedStep that mirrors src/tape/sweep.cpp: what is let go of when the tape looks at all it has.
-#include <algorithm>
-
+// The part of PredictedStep that lets go of what is held in vain, as src/tape/sweep.cpp does.
+#include "plan/simulate/sweep.h"
 #include "policy/predicted_step.h"
 
 namespace retrace {
@@ -23,111 +22,68 @@ void PredictedStep::sweep_if_due() {
   if (sweeping_.is_due(in_backward_)) collect();
 }
 
+// The step as plan/simulate/sweep.h sees it.
+class PredictedStep::Swept {
+ public:
+  explicit Swept(PredictedStep& step) : step_(step) {}
+
+  OpId op_count() const { return step_.next_op_; }
+  bool has_op(OpId id) const { return step_.has_op(id); }
+  bool is_op_alive(OpId id) const { return now().ops[at(id)].alive > 0; }
+  void each_result(OpId id, auto f) const { plan::for_each_output(step_.graph_.ops[at(id)], f); }
+  void each_read(OpId id, auto f) const { plan::for_each_read(step_.graph_.ops[at(id)], f); }
+  void drop_op(OpId id) {
+    each_result(id, [&](ValueId v) { step_.simulation_.value(v).producer = kNone; });
+    step_.repeatable_[at(id)] = 0;
+  }
+
+  ValueId value_count() const { return step_.next_value(); }
+  int64_t bytes(ValueId id) const { return step_.graph_.values[at(id)].bytes; }
+  bool is_root(ValueId id) const { return step_.is_root(id); }
+  bool is_held(ValueId id) const { return step_.is_held(id); }
+  bool is_copy(ValueId id) const { return step_.state(id).copied; }
+  bool is_shared(ValueId id) const { return step_.is_shared(id); }
+  bool is_alive(ValueId id) const { return now().values[at(id)].alive > 0; }
+  bool is_reached(ValueId) const { return false; }  // counted only under a budget
+  bool is_living(ValueId id) const { return step_.simulation_.is_living(id); }
+  bool has_handle(ValueId id) const { return step_.state(id).handles > 0; }
+  bool may_be_saved(ValueId id) const { return has_handle(id) || step_.simulation_.has_storage(id); }
+  bool is_in_use(ValueId id) const { return now().values[at(id)].uses > 0; }
+  bool was_weighed(ValueId id) { return std::exchange(step_.state(id).weighed, true); }
+  void let_go(ValueId id) { step_.let_go(id); }
+
+ private:
+  const plan::SimulationState& now() const { return step_.simulation_.now(); }
+
+  PredictedStep& step_;
+};
+
 void PredictedStep::collect() {
   sweeping_.begins();
-  std::vector<char> wanted(graph_.values.size());
-  for (OpId id = next_op_; id-- > 0;) {
-    if (!has_op(id)) continue;
-    bool survives = simulation_.now().ops[at(id)].alive > 0;
-    for (const ValueId v : results(id)) {
-      survives |= let_go_unless_needed(v, wanted[at(v)] != 0) || (!survives && simulation_.is_living(v));
-    }
-    if (!survives) {
-      drop_op(id);
-      continue;
-    }
-    for (const plan::Arg& arg : graph_.ops[at(id)].args) wanted[at(arg.value)] |= !arg.shape_only;
-  }
-  for (ValueId v = 0; v < next_value(); ++v) {
-    if (is_root(v)) let_go_unless_needed(v, wanted[at(v)] != 0);
-  }
+  Swept swept(*this);
+  sweep::let_go_unneeded(swept);
   drop_lost_ops();
 }
 
-bool PredictedStep::let_go_unless_needed(ValueId id, bool wanted) {
-  const bool needed = wanted || simulation_.now().values[at(id)].alive > 0;
-  if (!needed && is_held(id) && !is_shared(id)) let_go(id);
-  return needed;
-}
-
-void PredictedStep::drop_op(OpId id) {
-  for (const ValueId v : results(id)) simulation_.value(v).producer = kNone;
-  repeatable_[at(id)] = 0;
-}
-
-// An op that reads a root nobody holds can never run again, so what it made are roots from now on.
 void PredictedStep::drop_lost_ops() {
-  size_t surviving = 0;
-  for (OpId id = 0; id < next_op_; ++id) {
-    if (!has_op(id)) continue;
-    const auto& args = graph_.ops[at(id)].args;
-    const bool lost =
-        simulation_.now().ops[at(id)].alive == 0 && std::any_of(args.begin(), args.end(), [&](const plan::Arg& arg) {
-          return !arg.shape_only && is_root(arg.value) && !is_held(arg.value);
-        });
-    lost ? drop_op(id) : static_cast<void>(++surviving);
-  }
-  sweeping_.ended(surviving);
+  Swept swept(*this);
+  sweeping_.ended(sweep::drop_lost_ops(swept));
 }
 
 bool PredictedStep::let_go_idle() {
   sweeping_.looks_for_idle();
   const int64_t before = simulation_.now().held_bytes;
   collect();
-  bool freed = simulation_.now().held_bytes < before;
-  for (ValueId v = 0; v < next_value(); ++v) {
-    if (is_root(v) || !is_held(v) || is_shared(v) || simulation_.now().values[at(v)].alive > 0) continue;
-    let_go(v);
-    freed = true;
-  }
-  return let_go_unpaying_roots() || freed;
-}
-
-bool PredictedStep::let_go_unpaying_roots() {
-  std::vector<ValueId> candidates;
-  for (ValueId v = 0; v < next_value(); ++v) {
-    const bool may_go = is_root(v) && is_held(v) && !state(v).copied && simulation_.now().values[at(v)].alive == 0;
-    if (!may_go || is_shared(v) || state(v).handles > 0) continue;
-    if (!std::exchange(state(v).weighed, true)) candidates.push_back(v);
-  }
-  bool freed = false;
-  for (const ValueId root : candidates) {
-    if (pays(root)) continue;
-    let_go(root);
-    freed = true;
-  }
-  if (freed) drop_lost_ops();
-  return freed;
-}
-
-// Whether more than its bytes can be forgotten for it. What the program still has may be saved yet.
-bool PredictedStep::pays(ValueId root) const {
-  std::vector<char> depends(graph_.values.size());
-  depends[at(root)] = 1;
-  int64_t behind = 0;
-  for (OpId id = 0; id < next_op_ && behind <= graph_.values[at(root)].bytes; ++id) {
-    const auto& args = graph_.ops[at(id)].args;
-    const bool reads = has_op(id) && std::any_of(args.begin(), args.end(), [&](const plan::Arg& arg) {
-                         return !arg.shape_only && depends[at(arg.value)] != 0;
-                       });
-    if (!reads) continue;
-    for (const ValueId v : results(id)) {
-      depends[at(v)] = 1;
-      if (state(v).handles > 0 || simulation_.has_storage(v)) behind += graph_.values[at(v)].bytes;
-    }
-  }
-  return behind > graph_.values[at(root)].bytes;
+  Swept swept(*this);
+  const bool freed = sweep::let_go_idle_results(swept) || simulation_.now().held_bytes < before;
+  if (!sweep::let_go_unpaying_roots(swept)) return freed;
+  drop_lost_ops();
+  return true;
 }
 
 void PredictedStep::let_go_roots() {
-  bool freed = false;
-  for (ValueId v = 0; v < next_value(); ++v) {
-    const plan::SimValue& now = simulation_.now().values[at(v)];
-    if (!is_root(v) || !is_held(v) || now.alive > 0 || now.uses > 0 || is_shared(v)) continue;
-    let_go(v);
-    freed = true;
-  }
-  if (freed) drop_lost_ops();
+  Swept swept(*this);
+  if (sweep::let_go_roots(swept)) drop_lost_ops();
 }
 
 }  // namespace retrace

@@ -18,7 +18,8 @@ class Sweeping {
 
   // At an event. A backward lets go of values one by one: a sweep for each would take the square of the tape's length.
   bool is_due(bool in_backward) {
-    const bool worth = in_backward ? dirty && ++since_dirty_ * kSweepsPerBackward > surviving_ : dirty;
+    in_backward_ = in_backward ? std::max(in_backward_, surviving_) : 0;
+    const bool worth = in_backward ? dirty && ++since_dirty_ * kSweepsPerBackward > in_backward_ : dirty;
     return worth || beyond_saved_ > static_cast<int64_t>(std::max(kAtLeast, surviving_));
   }
   void begins() {
@@ -37,12 +38,13 @@ class Sweeping {
 
  private:
   static constexpr size_t kAtLeast = 4096;  // ops; below that a sweep gains nothing worth its time
-  static constexpr size_t kSweepsPerBackward = 4;
+  static constexpr size_t kSweepsPerBackward = 2;
 
   size_t recorded_ = 0;
   int64_t beyond_saved_ = 0;  // since the last sweep
   size_t since_dirty_ = 0;    // events in backward
   size_t surviving_ = 0;      // ops, of the last sweep
+  size_t in_backward_ = 0;    // ops, as this backward began; 0: in forward
   bool looked_for_idle_ = false;
   size_t idle_looked_for_at_ = 0;  // ops recorded
 };

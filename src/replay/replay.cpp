@@ -130,7 +130,7 @@ c10::Storage Replay::obtain(ValueId id, const Op* wanted_by) {
   const auto spent = cpu().now() - start;
   if (tape_.timeline) tape_.timeline->track(taken);
   if (!tape_.counters.empty()) {
-    count(tape_.counters.front(), &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
+    count(tape_.counters.front().get(), &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
   }
   tape_.value(id).rebuilt = taken;
   made_.push_back(id);
@@ -189,7 +189,7 @@ std::vector<c10::IValue> Replay::arguments_of(const Op& op, bool with_written) {
     }
     if (!storage && arg.shape_only) storage = no_content();
     if (!storage) storage = obtain(arg.value, &op);
-    return arg.geometry.over(std::move(storage));
+    return arg.geometry->over(std::move(storage));
   });
 }
 

@@ -27,8 +27,8 @@ class SessionState {
 
   const Policy policy;
   const SessionOptions options;
-  std::mutex mutex;                                      // guards what follows
-  StepCounters counters = std::make_shared<Counters>();  // of the latest step
+  std::mutex mutex;                                            // guards what follows
+  StepCounters counters = std::make_shared<ListedCounters>();  // of the latest step
   int64_t steps = 0;
   bool open = false;
   std::thread::id thread;                          // of the open step
@@ -79,7 +79,7 @@ Step::Step(std::shared_ptr<detail::SessionState> session) : session_(std::move(s
         "[Session::step] a checkpoint or another step is open on this thread, so a budget could not govern what it "
         "holds: make the step under the budget the outermost one.");
   }
-  auto counters = std::make_shared<Counters>();
+  auto counters = std::make_shared<ListedCounters>();
   const auto verify = session_->options.verify;
   // A step inside another scope has no timeline by which it could be recognised.
   const bool verifies = detail::verify_everything() || verify == Verify::always ||

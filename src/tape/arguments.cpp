@@ -112,7 +112,7 @@ void Arguments::read_tensor(Tape& tape, const at::Tensor& tensor, size_t slot, i
   arg.value = looks ? look_at(tape, tensor) : tape.value_of(tensor);
   arg.slot = static_cast<int32_t>(slot);
   arg.element = element;
-  arg.geometry.become(tensor);
+  arg.geometry = tape.geometries.find_or_add(tensor);
   arg.has_gradient = tensor.requires_grad();
   tape.used(arg.value);
   const Value& v = tape.value(arg.value);

@@ -28,9 +28,9 @@ class RecordingEngine final : public torch::autograd::Engine {
   }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
-    auto scope = current_scope();
+    const auto scope = current_scope();
     if (!scope || may_save_no_grad_view()) return nullptr;
-    return std::make_unique<Handle>(std::move(scope));
+    return std::make_unique<Handle>(*scope);
   }
 };
 

@@ -13,19 +13,27 @@ namespace retrace {
 
 Geometry Geometry::of(const at::Tensor& tensor) {
   Geometry g;
-  g.become(tensor);
+  g.sizes.append(tensor.sizes().begin(), tensor.sizes().end());
+  g.strides.append(tensor.strides().begin(), tensor.strides().end());
+  g.offset = tensor.storage_offset();
+  g.dtype = tensor.scalar_type();
+  g.conjugated = tensor.is_conj();
+  g.negated = tensor.is_neg();
   return g;
 }
 
-void Geometry::become(const at::Tensor& tensor) {
-  const auto its_sizes = tensor.sizes();
-  const auto its_strides = tensor.strides();
-  sizes.assign(its_sizes.begin(), its_sizes.end());
-  strides.assign(its_strides.begin(), its_strides.end());
-  offset = tensor.storage_offset();
-  dtype = tensor.scalar_type();
-  conjugated = tensor.is_conj();
-  negated = tensor.is_neg();
+bool Geometry::is_of(const at::Tensor& tensor) const {
+  return tensor.sizes().equals(sizes) && tensor.strides().equals(strides) && tensor.storage_offset() == offset &&
+         tensor.scalar_type() == dtype && tensor.is_conj() == conjugated && tensor.is_neg() == negated;
+}
+
+const Geometry* GeometryTable::find_or_add(const at::Tensor& tensor) {
+  auto hash = static_cast<uint64_t>(tensor.storage_offset()) + static_cast<uint64_t>(tensor.scalar_type());
+  for (const int64_t size : tensor.sizes()) hash = (hash + static_cast<uint64_t>(size)) * 0x9E3779B97F4A7C15u;
+  for (const int64_t stride : tensor.strides()) hash = (hash + static_cast<uint64_t>(stride)) * 0xFF51AFD7ED558CCDu;
+  const Geometry*& entry = recent_[(hash >> 32u) % kRecent];
+  if (!entry || !entry->is_of(tensor)) entry = &all_.emplace_back(Geometry::of(tensor));
+  return entry;
 }
 
 Geometry Geometry::flat(int64_t bytes, at::ScalarType dtype) {

@@ -5,6 +5,9 @@
 #include <c10/core/Storage.h>
 #include <c10/util/SmallVector.h>
 
+#include <array>
+#include <deque>
+
 namespace retrace {
 
 struct Geometry {
@@ -16,7 +19,6 @@ struct Geometry {
   bool negated = false;
 
   static Geometry of(const at::Tensor& tensor);
-  void become(const at::Tensor& tensor);                      // in place
   static Geometry flat(int64_t bytes, at::ScalarType dtype);  // all of a storage, one after the other
 
   // A tensor of this geometry over `storage`, outside autograd. Checks nothing: over an empty storage it makes a
@@ -28,7 +30,20 @@ struct Geometry {
   // The bytes of the storage the elements occupy, when they fill them without gaps; {0, 0} otherwise.
   std::pair<int64_t, int64_t> dense_byte_range() const;
 
+  bool is_of(const at::Tensor& tensor) const;
   std::string describe() const;  // "Float [4, 256, 384]"
+};
+
+// Most tensors of a step look like one that came shortly before: those share an entry.
+class GeometryTable {
+ public:
+  const Geometry* find_or_add(const at::Tensor& tensor);  // stays where it is
+  size_t bytes() const { return all_.size() * sizeof(Geometry); }
+
+ private:
+  static constexpr size_t kRecent = 64;
+  std::deque<Geometry> all_;
+  std::array<const Geometry*, kRecent> recent_ = {};  // by a hash
 };
 
 // Whether storage and geometry say everything about this tensor. Sparse, quantized, opaque, named, wrapped or

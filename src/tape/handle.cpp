@@ -35,8 +35,6 @@ void look_for_ways(Tape& tape, ValueId id, const c10::Storage& storage) {
 
 }  // namespace
 
-Handle::Handle(std::shared_ptr<Scope> scope) : scope_(std::move(scope)) {}
-
 Handle::~Handle() {
   if (!tape_) return;
   const SharedTape::Entry tape(*tape_);
@@ -48,14 +46,14 @@ Handle::~Handle() {
 }
 
 void Handle::call_pack_hook(const at::Tensor& tensor) {
-  const std::shared_ptr<Scope> scope = std::exchange(scope_, nullptr);
+  Scope& scope = *std::exchange(scope_, nullptr);
   const Pause pause;  // a view may make its history anew here, with operators
-  counters_ = scope->counters;
+  counters_ = scope.counters.get();
   count(counters_, &Counters::saved_tensors);
   version_ = tensor.unsafeGetTensorImpl()->version_counter();
   saved_version_ = version_of(version_);
   orphan_ = is_no_grad_view(tensor);
-  save(tensor, *scope);
+  save(tensor, scope);
 }
 
 void Handle::save(const at::Tensor& tensor, Scope& scope) {
@@ -73,7 +71,7 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
     tape_ = scope.tape;
     return keep_tensor(tensor, tape, id);
   }
-  geometry_.become(tensor);
+  geometry_ = tape.geometries.find_or_add(tensor);
   const bool verifies = scope.verify || tape.marking.verifies;
   // What a budget holds may still be let go of: worth a look once, in a step that is new.
   const bool may_go = !v.keep || (tape.budgeted_step && tape.marking.whole);
@@ -144,7 +142,7 @@ at::Tensor Handle::unpack_value() {
   if (tape.timeline && !is_held) tape.timeline->unpack_ended();
   if (!tape.budgeted_step) tape.value(value_).given.emplace(storage.getWeakStorageImpl());
   tape.used(value_);
-  at::Tensor tensor = geometry_.over(storage);
+  at::Tensor tensor = geometry_->over(storage);
   verify_unpacked(tape, *this, storage, tensor);
   if (round != 0 && !consumed_in(round)) {
     consume(round);
@@ -161,7 +159,7 @@ at::Tensor Handle::unpack_value() {
 void Handle::check_version() const {
   TORCH_CHECK(is_unchanged(),
               "one of the variables needed for gradient computation has been modified by an inplace operation: [",
-              (tensor_.defined() ? Geometry::of(tensor_) : geometry_).describe(), "] is at version ",
+              (tensor_.defined() ? Geometry::of(tensor_) : *geometry_).describe(), "] is at version ",
               version_of(version_), "; expected version ", saved_version_,
               " instead. Hint: change a clone of the tensor, or change it after backward.");
 }

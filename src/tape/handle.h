@@ -19,7 +19,7 @@ struct Scope;
 // tensors it saves without hooks.
 class Handle final : public compat::SavedVariableHooks, public Recycled<Handle> {
  public:
-  explicit Handle(std::shared_ptr<Scope> scope);
+  explicit Handle(Scope& scope) : scope_(&scope) {}  // whose next event is that it is packed
   ~Handle() override;
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
@@ -38,9 +38,9 @@ class Handle final : public compat::SavedVariableHooks, public Recycled<Handle> 
   size_t position() const { return position_; }
   void set_position(size_t position) { position_ = position; }
   bool unpacked() const { return unpacked_; }  // at least once
-  const Geometry& geometry() const { return geometry_; }
+  const Geometry& geometry() const { return *geometry_; }
   const std::optional<uint64_t>& fingerprint() const { return fingerprint_; }
-  const StepCounters& counters() const { return counters_; }
+  Counters* counters() const { return counters_; }
   bool consumed_in(uint64_t round) const;
   void consume(uint64_t round) { rounds_.push_back(round); }
   bool forget_round(uint64_t round);  // true if it had been consumed in it
@@ -51,18 +51,18 @@ class Handle final : public compat::SavedVariableHooks, public Recycled<Handle> 
   at::Tensor unpack_value();
   void check_version() const;
 
-  std::shared_ptr<Scope> scope_;  // only until packed
+  Scope* scope_;  // only until packed
   std::shared_ptr<SharedTape> tape_;
   at::Tensor tensor_;
   ValueId value_ = kNone;
-  ValueId holds_ = kNone;  // the tape's value whose bytes tensor_ keeps alive
-  Geometry geometry_;
+  ValueId holds_ = kNone;               // the tape's value whose bytes tensor_ keeps alive
+  const Geometry* geometry_ = nullptr;  // in the tape's table
   c10::VariableVersion version_;
   uint32_t saved_version_ = 0;
   bool orphan_ = false;  // see tape/no_grad_views.h
   bool unpacked_ = false;
   std::optional<uint64_t> fingerprint_;
-  StepCounters counters_;
+  Counters* counters_ = nullptr;  // the tape has them
   int32_t timeline_id_ = -1;
   size_t position_ = 0;
   OpId saved_at_ = kNone;  // so many ops had been recorded

@@ -30,13 +30,13 @@ struct DemandCounts {
 // An operator's tensor argument: which content it saw, and through which view.
 struct TensorArg {
   ValueId value = kNone;
-  ValueId becomes = kNone;      // the value it is after the operator wrote it in place
-  int32_t slot = 0;             // position on the operator's stack
-  int32_t element = kNone;      // position in a tensor list, or none
-  bool shape_only = false;      // the operator does not look at the content
-  bool has_gradient = true;     // autograd differentiates what it saw
-  OpId read_before_by = kNone;  // the op that read the same value last
-  Geometry geometry;
+  ValueId becomes = kNone;             // the value it is after the operator wrote it in place
+  int32_t slot = 0;                    // position on the operator's stack
+  int32_t element = kNone;             // position in a tensor list, or none
+  bool shape_only = false;             // the operator does not look at the content
+  bool has_gradient = true;            // autograd differentiates what it saw
+  OpId read_before_by = kNone;         // the op that read the same value last
+  const Geometry* geometry = nullptr;  // in the tape's table
 };
 
 struct ListArg {
@@ -66,7 +66,7 @@ struct Op : DemandCounts, Recycled<Op> {
   float seconds = 0;
   float shortcut_seconds = 0;  // of making its first result from the others; 0: it cannot be
   int32_t timeline_id = kNone;
-  StepCounters counters;
+  Counters* counters = nullptr;  // the tape has them
 
   uint32_t visited = 0;  // the last replay that planned it
   uint32_t priced = 0;   // the last time somebody asked what rebuilding would take

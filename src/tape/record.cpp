@@ -111,11 +111,11 @@ class Recording {
       op_->generator = at::Generator();
     }
     ++scope_->ops;
-    count(scope_->counters, &Counters::ops_recorded);
+    count(scope_->counters.get(), &Counters::ops_recorded);
     if (!arguments_.replayable()) return;
     hold_roots(tape);
     track_cuts(tape);
-    op_->counters = scope_->counters;
+    op_->counters = scope_->counters.get();
     tape.append(std::move(op_));
   }
 
@@ -236,7 +236,7 @@ class Recording {
     if (!before.unwritten) return after;
     // Memory that only this operator and its like have written is as good as computed; count how far they got.
     Value& v = tape.value(after);
-    const auto [begin, end] = arg.geometry.dense_byte_range();
+    const auto [begin, end] = arg.geometry->dense_byte_range();
     const bool joins =
         before.written_begin == before.written_end || (begin <= before.written_end && end >= before.written_begin);
     v.written_begin =

@@ -43,7 +43,7 @@ bool RuntimeView::is_elsewhere(ValueId id) const {
 std::vector<TapeView::Arg> RuntimeView::args(OpId id) const {
   std::vector<Arg> args;
   for (const TensorArg& arg : tape_.op(id).args) {
-    args.push_back({arg.value, arg.becomes, arg.shape_only, arg.geometry.bytes()});
+    args.push_back({arg.value, arg.becomes, arg.shape_only, arg.geometry->bytes()});
   }
   return args;
 }
@@ -61,7 +61,7 @@ void RuntimeView::give_up(ValueId id) {
 
 void RuntimeView::let_go(ValueId id) {
   tape_.let_go(id);
-  if (counters_) count(*counters_, &Counters::dropped_tensors, tape_.value(id).handles);
+  if (counters_) count(counters_->get(), &Counters::dropped_tensors, tape_.value(id).handles);
 }
 
 }  // namespace retrace

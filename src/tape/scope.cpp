@@ -8,6 +8,7 @@
 #include "tape/budgeted_step.h"
 #include "tape/fate.h"
 #include "tape/no_grad_views.h"
+#include "tape/thread_object.h"
 #include "tape/timeline.h"
 #include "tape/writes.h"
 
@@ -27,22 +28,7 @@ struct ThreadState {
   }  // tensors may still be freed, and made, by other thread-local objects
 };
 
-// The program's static objects are destroyed after the thread-local ones of the main thread, and may hold a step or a
-// graph: they find a new, empty state.
-// Asked for several times per operator: found without a call, which takes 8 bytes of what a process has for that.
-[[gnu::tls_model("initial-exec")]] thread_local ThreadState* this_thread = nullptr;
-
-struct ThreadEnd {
-  ~ThreadEnd() {
-    while (this_thread) delete std::exchange(this_thread, nullptr);  // again if what is destroyed asks for a state
-  }
-};
-
-ThreadState& state() {
-  thread_local const ThreadEnd end;
-  if (!this_thread) this_thread = new ThreadState;
-  return *this_thread;
-}
+ThreadState& state() { return ThreadObject<ThreadState>::get(); }  // a step or a graph may outlive the thread's own
 
 void record_this_thread(bool on) { c10::impl::tls_set_dispatch_key_included(compat::kRecordKey, on); }
 
@@ -139,7 +125,7 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options, Tape::Rebuild re
       tape->counters.push_back(counters);
     }
   }
-  if (outermost || options.counters) count(options.counters, &Counters::steps);
+  if (outermost || options.counters) count(options.counters.get(), &Counters::steps);
   if (outermost) {
     scope->governor = options.budgeted_step;
     if (!options.budgeted_step && scope->may_drop) scope->governor = std::make_shared<PlainGovernor>(shared);

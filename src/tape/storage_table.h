@@ -23,6 +23,7 @@ struct StorageRecord {
   bool unchanged() const;
   void expect_current();
   bool is(const c10::Storage& storage) const { return storage.unsafeGetStorageImpl() == pin._unsafe_get_target(); }
+  bool is_living() const { return pin.use_count() > 0 && unchanged(); }
   c10::Storage living() const;  // null if nobody has it, or somebody wrote to it unseen
 };
 

@@ -1,7 +1,6 @@
 #include "tape/sweep.h"
 
-#include <algorithm>
-
+#include "plan/simulate/sweep.h"
 #include "tape/scope.h"
 #include "tape/tape.h"
 #include "tape/writes.h"
@@ -9,86 +8,55 @@
 namespace retrace {
 namespace {
 
-// An op that reads a root nobody holds can never run again, so what it made are roots from now on.
-void drop_lost_ops(Tape& tape) {
-  size_t surviving = 0;
-  for (OpId id = 0; id < tape.next_op(); ++id) {
-    const Op* const candidate = tape.find_op(id);
-    if (!candidate) continue;
-    const bool lost =
-        candidate->alive == 0 && std::any_of(candidate->args.begin(), candidate->args.end(), [&](auto& arg) {
-          return !arg.shape_only && tape.is_root(tape.value(arg.value)) && !tape.value(arg.value).held;
-        });
-    lost ? tape.drop_op(id) : static_cast<void>(++surviving);
-  }
-  tape.sweeping.ended(surviving);
-}
+// The tape as plan/simulate/sweep.h sees it.
+class Swept {
+ public:
+  explicit Swept(Tape& tape) : tape_(tape) {}
 
-// The tape alone has it, and no handle could come to need it.
-bool is_idle(const Value& v) { return v.held && !v.held.is_shared() && v.alive == 0 && v.reach == 0; }
-
-bool let_go_unpaying_roots(Tape& tape) {
-  std::vector<ValueId> candidates;
-  for (ValueId v = 0; v < tape.next_value(); ++v) {
-    Value& root = tape.value(v);
-    if (!tape.is_root(root) || !root.held || root.held.is_copy() || root.alive > 0) continue;
-    if (root.held.is_shared() || root.handles > 0 || std::exchange(root.weighed, true)) continue;
-    candidates.push_back(v);
-  }
-  if (candidates.empty()) return false;
-  bool freed = false;
-  std::vector<char> depends(static_cast<size_t>(tape.next_value()));
-  for (const ValueId root : candidates) {
-    std::fill(depends.begin(), depends.end(), 0);
-    depends[static_cast<size_t>(root)] = 1;
-    int64_t behind = 0;
-    for (OpId id = 0; id < tape.next_op(); ++id) {
-      const Op* const candidate = tape.find_op(id);
-      if (!candidate || !reads_any(*candidate, depends)) continue;
-      // What the program still has may be saved yet.
-      for_each_output(*candidate, [&](ValueId v) {
-        depends[static_cast<size_t>(v)] = 1;
-        if (tape.value(v).handles > 0 || tape.storage(tape.value(v).storage).pin.use_count() > 0)
-          behind += tape.value(v).bytes;
-      });
-      if (behind > tape.value(root).bytes) break;
+  OpId op_count() const { return tape_.next_op(); }
+  bool has_op(OpId id) const { return tape_.find_op(id) != nullptr; }
+  bool is_op_alive(OpId id) const { return tape_.op(id).alive > 0; }
+  void each_result(OpId id, auto f) const { for_each_output(tape_.op(id), f); }
+  void each_read(OpId id, auto f) const {
+    for (const TensorArg& arg : tape_.op(id).args) {
+      if (!arg.shape_only) f(arg.value);
     }
-    if (behind > tape.value(root).bytes) continue;
-    tape.let_go(root);
-    freed = true;
   }
-  if (freed) drop_lost_ops(tape);
-  return freed;
+  void drop_op(OpId id) { tape_.drop_op(id); }
+
+  ValueId value_count() const { return tape_.next_value(); }
+  int64_t bytes(ValueId id) const { return tape_.value(id).bytes; }
+  bool is_root(ValueId id) const { return tape_.is_root(tape_.value(id)); }
+  bool is_held(ValueId id) const { return retrace::is_held(tape_.value(id)); }
+  bool is_copy(ValueId id) const { return tape_.value(id).held.is_copy(); }
+  bool is_shared(ValueId id) const { return tape_.value(id).held.is_shared(); }
+  bool is_alive(ValueId id) const { return tape_.value(id).alive > 0; }
+  bool is_reached(ValueId id) const { return tape_.value(id).reach > 0; }
+  bool is_living(ValueId id) const { return tape_.is_living(id); }
+  bool has_handle(ValueId id) const { return tape_.value(id).handles > 0; }
+  bool may_be_saved(ValueId id) const {
+    return has_handle(id) || tape_.storage(tape_.value(id).storage).pin.use_count() > 0;
+  }
+  bool is_in_use(ValueId id) const { return tape_.value(id).uses > 0; }
+  bool was_weighed(ValueId id) { return std::exchange(tape_.value(id).weighed, true); }
+  void let_go(ValueId id) { tape_.let_go(id); }
+
+ private:
+  Tape& tape_;
+};
+
+void drop_lost_ops(Tape& tape) {
+  Swept swept(tape);
+  tape.sweeping.ended(sweep::drop_lost_ops(swept));
 }
 
 }  // namespace
 
-// Two sweeps. Backwards: an op survives if a handle, a living tensor or a surviving op may ask for what it makes. Forwards:
-// drop_lost_ops().
 void collect(Tape& tape) {
   tape.count_needed_recipes();
   tape.sweeping.begins();
-  std::vector<char> wanted(static_cast<size_t>(tape.next_value()));
-  const auto is_needed = [&](ValueId id) {
-    const Value& v = tape.value(id);
-    const bool needed = wanted[static_cast<size_t>(id)] || v.alive > 0;
-    if (!needed && v.held && !v.held.is_shared()) tape.let_go(id);
-    return needed;
-  };
-  for (OpId id = tape.next_op() - 1; id >= 0; --id) {
-    Op* const candidate = tape.find_op(id);
-    if (!candidate) continue;
-    bool survives = candidate->alive > 0;
-    for_each_output(*candidate, [&](ValueId v) { survives |= is_needed(v) || (!survives && tape.living_storage(v)); });
-    if (!survives) {
-      tape.drop_op(id);
-      continue;
-    }
-    for (const TensorArg& arg : candidate->args) wanted[static_cast<size_t>(arg.value)] |= !arg.shape_only;
-  }
-  for (ValueId v = 0; v < tape.next_value(); ++v) {
-    if (tape.is_root(tape.value(v))) is_needed(v);
-  }
+  Swept swept(tape);
+  sweep::let_go_unneeded(swept);
   drop_lost_ops(tape);
 }
 
@@ -100,26 +68,19 @@ bool let_go_idle(Tape& tape) {
   tape.sweeping.looks_for_idle();
   const int64_t before = tape.kept_bytes();
   collect(tape);
-  bool freed = tape.kept_bytes() < before;
-  for (ValueId v = 0; v < tape.next_value(); ++v) {
-    if (!is_idle(tape.value(v)) || tape.is_root(tape.value(v))) continue;
-    tape.let_go(v);
-    freed = true;
-  }
-  return let_go_unpaying_roots(tape) || freed;
+  Swept swept(tape);
+  const bool freed = sweep::let_go_idle_results(swept) || tape.kept_bytes() < before;
+  if (!sweep::let_go_unpaying_roots(swept)) return freed;
+  drop_lost_ops(tape);
+  return true;
 }
 
 bool let_go_roots(Tape& tape) {
   tape.count_needed_recipes();
-  bool freed = false;
-  for (ValueId v = 0; v < tape.next_value(); ++v) {
-    const Value& root = tape.value(v);
-    if (!tape.is_root(root) || !root.held || root.alive > 0 || root.uses > 0 || root.held.is_shared()) continue;
-    tape.let_go(v);
-    freed = true;
-  }
-  if (freed) drop_lost_ops(tape);
-  return freed;
+  Swept swept(tape);
+  if (!sweep::let_go_roots(swept)) return false;
+  drop_lost_ops(tape);
+  return true;
 }
 
 void close(Tape& tape) {

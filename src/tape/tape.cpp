@@ -121,7 +121,7 @@ void Tape::drop_op(OpId id) {
     if (value(v).producer != id) return;
     becomes_source<Reach>(*this, v);
     value(v).producer = kNone;
-    if (timeline && living_storage(v)) timeline->became_root(v);
+    if (timeline && is_living(v)) timeline->became_root(v);
   });
   ops_[static_cast<size_t>(id)].reset();
 }
@@ -159,7 +159,7 @@ bool Tape::put_away(ValueId id, const c10::Storage& storage) {
   if (!stored) return false;
   if (const c10::Storage on_device = stored->on_device(); timeline && on_device) timeline->track(on_device);
   for (const StepCounters& one : counters) {
-    count(one, &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
+    count(one.get(), &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
   }
   becomes_held(id);
   v.held = store::Content::stored(std::move(stored));
@@ -220,7 +220,7 @@ void Tape::lose(ValueId id) {
 void Tape::note_kept(int64_t delta) {
   kept_bytes_ += delta;
   if (delta < 0) return;
-  for (const StepCounters& one : counters) count_most(one, &Counters::kept_bytes, kept_bytes_);
+  for (const StepCounters& one : counters) count_most(one.get(), &Counters::kept_bytes, kept_bytes_);
 }
 
 void Tape::nobody_alive(ValueId id) {
@@ -312,13 +312,18 @@ c10::Storage Tape::living_storage(ValueId id) const {
   return record.current == id ? record.living() : c10::Storage();
 }
 
+bool Tape::is_living(ValueId id) const {
+  const StorageRecord& record = storages[value(id).storage];
+  return record.current == id && record.is_living();
+}
+
 c10::Storage Tape::content(ValueId id, const Op* wanted_by) {
   const Value& v = value(id);
   if (v.rebuilt && wanted_by) return v.rebuilt;
   const c10::Storage& held = v.held.storage();
   if (held && !is_original(id, held)) return held;
   // Somebody who unpacks gets what the tensor has become, as from plain autograd; an operator needs what it read.
-  c10::Storage living = living_storage(id);
+  c10::Storage living = !held ? living_storage(id) : is_living(id) ? held : c10::Storage();
   if (living && wanted_by && !is_as_marked(v, living)) living = c10::Storage();
   if (!living && v.rebuilt) return v.rebuilt;
   if (living || (!held && (!is_root(v) || v.held))) return living;
@@ -328,7 +333,8 @@ c10::Storage Tape::content(ValueId id, const Op* wanted_by) {
 }
 
 int64_t Tape::bytes() const {
-  size_t total = sizeof(*this) + values_.capacity() * sizeof(Value) + handles.bytes() + storages.bytes();
+  size_t total =
+      sizeof(*this) + values_.capacity() * sizeof(Value) + handles.bytes() + storages.bytes() + geometries.bytes();
   total += ops_.capacity() * sizeof(void*);
   for (const auto& op : ops_) {
     if (!op) continue;
@@ -341,7 +347,7 @@ int64_t Tape::bytes() const {
 
 void Tape::measure() {
   const int64_t now = bytes();
-  for (const StepCounters& one : counters) count_most(one, &Counters::tape_bytes, now);
+  for (const StepCounters& one : counters) count_most(one.get(), &Counters::tape_bytes, now);
 }
 
 }  // namespace retrace

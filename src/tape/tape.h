@@ -84,6 +84,7 @@ class Tape {
   // was changed by somebody else.
   c10::Storage content(ValueId value, const Op* wanted_by);
   c10::Storage living_storage(ValueId value) const;  // the one it was recorded in, while that holds it
+  bool is_living(ValueId value) const;               // whether there is one
   bool is_original(ValueId value, const c10::Storage& storage) const {
     return storages[this->value(value).storage].is(storage);
   }
@@ -131,6 +132,7 @@ class Tape {
   // -- Parts --
 
   StorageTable storages;
+  GeometryTable geometries;
   HandleTable handles;
   Marking marking;
   Sweeping sweeping;

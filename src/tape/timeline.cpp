@@ -29,7 +29,6 @@ Timeline::Timeline(std::shared_ptr<const NameTable> names, const plan::Graph* li
     graph_.handles.reserve(like->handles.size());
     graph_.events.reserve(like->events.size());
     prefix_hashes_.reserve(like->ops.size());
-    copied_by_event_.reserve(like->events.size());
     known_.reserve(like->values.size());
   }
   book_.emplace();
@@ -48,14 +47,14 @@ void Timeline::close_window() {
   }
 }
 
+// At the moment at which the latest window was closed.
 void Timeline::add_event(plan::EventKind kind, int32_t id) {
-  close_window();
   graph_.events.push_back({kind, id, window_.now, window_.now, window_.gradients});
-  copied_by_event_.push_back(copied_bytes_);
 }
 
 // What only the tape refers to any more, the program has let go of.
 void Timeline::note_releases(Tape& tape) {
+  close_window();
   size_t looks = 0;
   for (size_t i = in_program_.size(); i-- > 0 && looks < kLooksPerEvent; ++looks) {
     const StorageRecord& record = tape.storage(in_program_[i]);
@@ -96,7 +95,6 @@ int32_t Timeline::number_of(StorageId storage) {
 
 void Timeline::op_begins(Tape& tape) {
   note_releases(tape);
-  close_window();
   op_window_ = window_;
 }
 
@@ -120,12 +118,12 @@ int32_t Timeline::op_made(Tape& tape, const Op& op, at::TensorList results, bool
   for (const TensorArg& arg : op.args) {
     describe(tape, arg.value);
     recorded.args.push_back({arg.value, arg.becomes, arg.shape_only, arg.has_gradient});
-    in_parts |= arg.geometry.bytes() != tape.value(arg.value).bytes;
+    in_parts |= arg.geometry->bytes() != tape.value(arg.value).bytes;
     if (arg.becomes == kNone) continue;
     describe(tape, arg.becomes);
     graph_.values[static_cast<size_t>(arg.becomes)].producer = replayable ? id : plan::kNone;
   }
-  for (size_t i = 0; i < op.args.size() && in_parts; ++i) recorded.read_bytes.push_back(op.args[i].geometry.bytes());
+  for (size_t i = 0; i < op.args.size() && in_parts; ++i) recorded.read_bytes.push_back(op.args[i].geometry->bytes());
   for (const FreshOutput& output : op.fresh) {
     describe(tape, output.value);
     recorded.fresh.push_back(output.value);
@@ -135,7 +133,6 @@ int32_t Timeline::op_made(Tape& tape, const Op& op, at::TensorList results, bool
   description_.add_op(recorded, results);
   window_ = memory::next_window();
   graph_.events.push_back({plan::EventKind::op, id, op_window_.now, window_.now, op_window_.gradients});
-  copied_by_event_.push_back(copied_bytes_);
   return id;
 }
 
@@ -149,6 +146,7 @@ int32_t Timeline::saved(Tape& tape, ValueId value) {
   describe(tape, value);
   const auto handle = static_cast<plan::HandleId>(graph_.handles.size());
   graph_.handles.push_back(value);
+  close_window();
   add_event(plan::EventKind::save, handle);
   return handle;
 }
@@ -182,15 +180,20 @@ void Timeline::ran_backward(std::shared_ptr<const BackwardOps> ops, int32_t even
 }
 
 void Timeline::copied(ValueId value, int64_t bytes) {
-  copied_bytes_ += bytes;
+  add_copied(bytes);
   copies_.emplace(value, bytes);
 }
 
 void Timeline::copy_gone(ValueId value) {
   const auto copy = copies_.find(value);
   if (copy == copies_.end()) return;
-  copied_bytes_ -= copy->second;
+  add_copied(-copy->second);
   copies_.erase(copy);
+}
+
+void Timeline::add_copied(int64_t bytes) {
+  copied_bytes_ += bytes;
+  copied_since_.emplace_back(graph_.events.size(), copied_bytes_);
 }
 
 void Timeline::became_root(ValueId value) {
@@ -242,10 +245,13 @@ plan::Graph Timeline::graph() const {
 }
 
 plan::Graph Timeline::without_copies(plan::Graph graph) const {
+  auto change = copied_since_.begin();
+  int64_t before = 0, after = 0;  // the event was written down
   for (size_t e = 0; e < graph.events.size(); ++e) {
+    for (before = after; change != copied_since_.end() && change->first <= e; ++change) after = change->second;
     plan::Event& event = graph.events[e];
-    event.other_bytes -= e == 0 ? 0 : copied_by_event_[e - 1];
-    event.other_peak = std::max(event.other_peak - copied_by_event_[e], event.other_bytes);
+    event.other_bytes -= before;
+    event.other_peak = std::max(event.other_peak - after, event.other_bytes);
   }
   return graph;
 }

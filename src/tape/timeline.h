@@ -71,6 +71,7 @@ class Timeline {
  private:
   void add_event(plan::EventKind kind, int32_t id);
   void close_window();
+  void add_copied(int64_t bytes);
   void note_releases(Tape& tape);
   void describe(Tape& tape, ValueId value);
   int32_t number_of(StorageId storage);
@@ -91,7 +92,7 @@ class Timeline {
   int32_t storages_ = 0;                         // of the graph
   std::unordered_map<ValueId, int64_t> copies_;  // and their bytes
   int64_t copied_bytes_ = 0;
-  std::vector<int64_t> copied_by_event_;
+  std::vector<std::pair<size_t, int64_t>> copied_since_;  // from so many events on, so many bytes
   std::vector<uint64_t> prefix_hashes_;
   std::vector<char> looked_for_ways_;
   std::vector<std::pair<int32_t, double>> shortcuts_;

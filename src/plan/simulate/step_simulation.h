@@ -204,6 +204,7 @@ class StepSimulation {
   bool ends_backwards() const { return several_ || rules_ != nullptr; }
   void end_backward();  // another may follow
   void sweep();
+  class Swept;
   void unpack(HandleId handle);
   void pass(HandleId handle);
   void take_from_hand(HandleId handle);  // backward lets go of what it has unpacked

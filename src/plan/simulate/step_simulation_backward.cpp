@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "plan/simulate/step_simulation.h"
+#include "plan/simulate/sweep.h"
 
 namespace retrace::plan {
 
@@ -22,29 +23,35 @@ void StepSimulation::begin_backward() {
   if (several_ && rules_ == nullptr && in_plain_backward()) sweep();
 }
 
-// What earlier graphs left, and nothing needs any more. (collect() in tape/sweep.cpp)
+// The step as sweep.h sees it.
+class StepSimulation::Swept {
+ public:
+  explicit Swept(StepSimulation& step) : step_(step) {}
+
+  OpId op_count() const { return static_cast<OpId>(step_.graph_.ops.size()); }
+  // Not an update; of others, the tape may have given up some since.
+  bool has_op(OpId id) const { return step_.repeatable_[at(id)] != 0 || !step_.graph_.ops[at(id)].fresh.empty(); }
+  bool is_op_alive(OpId id) const { return step_.now_.ops[at(id)].alive > 0; }
+  void each_result(OpId id, auto f) const { for_each_output(step_.graph_.ops[at(id)], f); }
+  void each_read(OpId id, auto f) const { for_each_read(step_.graph_.ops[at(id)], f); }
+  void drop_op(OpId) {}
+
+  ValueId value_count() const { return static_cast<ValueId>(step_.now_.values.size()); }
+  bool is_root(ValueId id) const { return step_.now_.values[at(id)].producer == kNone; }
+  bool is_held(ValueId id) const { return plan::is_held(step_.now_.values[at(id)]); }
+  bool is_shared(ValueId id) const { return step_.is_shared(id); }
+  bool is_alive(ValueId id) const { return step_.now_.values[at(id)].alive > 0; }
+  bool is_living(ValueId id) const { return step_.is_living(id); }
+  void let_go(ValueId id) { step_.stop_holding(id); }
+
+ private:
+  StepSimulation& step_;
+};
+
+// What earlier graphs left, and nothing needs any more.
 void StepSimulation::sweep() {
-  std::vector<char> wanted(now_.values.size());
-  const auto is_needed = [&](ValueId id) {
-    const SimValue& v = now_.values[at(id)];
-    const bool needed = wanted[at(id)] != 0 || v.alive > 0;
-    if (!needed && is_held(v) && !is_shared(id)) stop_holding(id);
-    return needed;
-  };
-  for (auto id = static_cast<OpId>(graph_.ops.size()); id-- > 0;) {
-    const Op& op = graph_.ops[at(id)];
-    if (repeatable_[at(id)] == 0 && op.fresh.empty()) continue;  // an update; others the tape may have given up since
-    bool survives = now_.ops[at(id)].alive > 0;
-    const auto look_at = [&](ValueId v) { survives |= is_needed(v) || is_living(v); };
-    for (const ValueId v : op.fresh) look_at(v);
-    for (const Arg& arg : op.args) {
-      if (arg.becomes != kNone) look_at(arg.becomes);
-    }
-    for (const Arg& arg : op.args) wanted[at(arg.value)] |= survives && !arg.shape_only;
-  }
-  for (ValueId id = 0; id < static_cast<ValueId>(now_.values.size()); ++id) {
-    if (now_.values[at(id)].producer == kNone) is_needed(id);
-  }
+  Swept swept(*this);
+  sweep::let_go_unneeded(swept);
 }
 
 // What it did not ask for, the next one may.

@@ -1,0 +1,106 @@
+// What a tape lets go of when it looks at all it has. The runtime's tape, a predicted step and the simulator share these rules.
+//
+// A swept tape has, by ids from 0: op_count(), has_op(), is_op_alive(), each_result(op, f), each_read(op, f), drop_op();
+// value_count(), bytes(), is_root(), is_held(), is_copy() and is_shared() (of one that is held), is_alive(), is_reached() (see
+// demand.h), is_living() (somebody has its storage, with this content), may_be_saved() (a handle or somebody has it),
+// has_handle(), is_in_use() (by a rebuild), was_weighed() (from now on), let_go().
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace retrace::sweep {
+
+// From the last op to the first: an op survives if a handle, a living tensor or a surviving op may ask for what it makes.
+void let_go_unneeded(auto& tape) {
+  std::vector<char> wanted(static_cast<size_t>(tape.value_count()));
+  const auto is_needed = [&](int32_t v) {
+    const bool needed = wanted[static_cast<size_t>(v)] != 0 || tape.is_alive(v);
+    if (!needed && tape.is_held(v) && !tape.is_shared(v)) tape.let_go(v);
+    return needed;
+  };
+  for (int32_t op = tape.op_count(); op-- > 0;) {
+    if (!tape.has_op(op)) continue;
+    bool survives = tape.is_op_alive(op);
+    tape.each_result(op, [&](int32_t v) { survives |= is_needed(v) || (!survives && tape.is_living(v)); });
+    if (survives) {
+      tape.each_read(op, [&](int32_t v) { wanted[static_cast<size_t>(v)] = 1; });
+    } else {
+      tape.drop_op(op);
+    }
+  }
+  for (int32_t v = 0; v < tape.value_count(); ++v) {
+    if (tape.is_root(v)) is_needed(v);
+  }
+}
+
+// An op that reads a root nobody holds can never run again, so what it made are roots from now on. Gives how many survive.
+size_t drop_lost_ops(auto& tape) {
+  size_t surviving = 0;
+  for (int32_t op = 0; op < tape.op_count(); ++op) {
+    if (!tape.has_op(op)) continue;
+    bool lost = false;
+    if (!tape.is_op_alive(op)) tape.each_read(op, [&](int32_t v) { lost |= tape.is_root(v) && !tape.is_held(v); });
+    lost ? tape.drop_op(op) : static_cast<void>(++surviving);
+  }
+  return surviving;
+}
+
+// What could be rebuilt, and no handle could come to need.
+bool let_go_idle_results(auto& tape) {
+  bool freed = false;
+  for (int32_t v = 0; v < tape.value_count(); ++v) {
+    if (tape.is_root(v) || !tape.is_held(v) || tape.is_shared(v) || tape.is_alive(v) || tape.is_reached(v)) continue;
+    tape.let_go(v);
+    freed = true;
+  }
+  return freed;
+}
+
+// Whether more than its bytes can be forgotten for a root. What the program still has may be saved yet.
+bool pays(const auto& tape, int32_t root) {
+  std::vector<char> depends(static_cast<size_t>(tape.value_count()));
+  depends[static_cast<size_t>(root)] = 1;
+  int64_t behind = 0;
+  for (int32_t op = 0; op < tape.op_count() && behind <= tape.bytes(root); ++op) {
+    if (!tape.has_op(op)) continue;
+    bool reads = false;
+    tape.each_read(op, [&](int32_t v) { reads |= depends[static_cast<size_t>(v)] != 0; });
+    if (!reads) continue;
+    tape.each_result(op, [&](int32_t v) {
+      depends[static_cast<size_t>(v)] = 1;
+      if (tape.may_be_saved(v)) behind += tape.bytes(v);
+    });
+  }
+  return behind > tape.bytes(root);
+}
+
+// Each root is weighed once. Whether any was let go of: then some ops are lost.
+bool let_go_unpaying_roots(auto& tape) {
+  std::vector<int32_t> candidates;
+  for (int32_t v = 0; v < tape.value_count(); ++v) {
+    const bool may_go = tape.is_root(v) && tape.is_held(v) && !tape.is_copy(v) && !tape.is_alive(v);
+    if (may_go && !tape.is_shared(v) && !tape.has_handle(v) && !tape.was_weighed(v)) candidates.push_back(v);
+  }
+  bool freed = false;
+  for (const int32_t root : candidates) {
+    if (pays(tape, root)) continue;
+    tape.let_go(root);
+    freed = true;
+  }
+  return freed;
+}
+
+// All roots that nothing forgotten needs. Likewise.
+bool let_go_roots(auto& tape) {
+  bool freed = false;
+  for (int32_t v = 0; v < tape.value_count(); ++v) {
+    if (!tape.is_root(v) || !tape.is_held(v) || tape.is_alive(v) || tape.is_in_use(v) || tape.is_shared(v)) continue;
+    tape.let_go(v);
+    freed = true;
+  }
+  return freed;
+}
+
+}  // namespace retrace::sweep
