@@ -40,8 +40,9 @@ struct Counter {
   SpinLock mutex;
   Bytes live;
   int64_t total = 0;
-  int64_t tracked = 0;      // of total, by open books
-  int64_t window_peak = 0;  // of total less tracked
+  int64_t tracked = 0;               // of total, by open books
+  int64_t window_peak = 0;           // of total less tracked
+  std::atomic<uint64_t> changes{0};  // of total, tracked and gradients; read without the lock
   std::vector<PeakWatch*> watches;
   int64_t peak = 0;
   Bytes at_peak;
@@ -54,6 +55,8 @@ struct Counter {
     const auto book = std::find_if(books.begin(), books.end(), [&](const Book& b) { return b.number == number; });
     return book == books.end() ? nullptr : &*book;
   }
+
+  void note_change() { changes.store(changes.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 
   void note_peaks() {
     if (total > peak) {
@@ -109,6 +112,7 @@ bool reserve(int64_t bytes, Owner owner, int64_t budget_bytes) {
                    ". Raise the limit, or keep less with a retrace policy.");
   c.live.by_owner[index(owner)] += bytes;
   c.total += bytes;
+  c.note_change();
   c.note_peaks();
   return true;
 }
@@ -118,6 +122,7 @@ void release(int64_t bytes, Owner owner, uint32_t book) {
   const std::lock_guard lock(c.mutex);
   c.live.by_owner[index(owner)] -= bytes;
   c.total -= bytes;
+  c.note_change();
   if (Counter::Book* const open = book == 0 ? nullptr : c.find_book(book)) {
     open->bytes -= bytes;
     c.tracked -= bytes;
@@ -197,6 +202,7 @@ void move_owner(Header* header, std::optional<Owner> from, Owner to) {
   if (from && header->owner != *from) return;
   c.live.by_owner[index(header->owner)] -= header->bytes;
   c.live.by_owner[index(to)] += header->bytes;
+  if (header->owner == Owner::gradients || to == Owner::gradients) c.note_change();
   header->owner = to;
 }
 
@@ -249,6 +255,7 @@ TapeBlocks::~TapeBlocks() {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
   c.tracked -= c.find_book(number_)->bytes;
+  c.note_change();
   std::erase_if(c.books, [&](const Counter::Book& book) { return book.number == number_; });
 }
 
@@ -261,19 +268,22 @@ void TapeBlocks::track(const c10::Storage& storage) {
   header->book = number_;
   c.find_book(number_)->bytes += header->bytes;
   c.tracked += header->bytes;
+  c.note_change();
 }
 
-OtherBytes next_window() {
+OtherBytes next_window(const OtherBytes& before) {
   Counter& c = counter();
+  if (before.changes != 0 && c.changes.load(std::memory_order_acquire) == before.changes)
+    return {before.now, before.now, before.gradients, before.changes};
   const std::lock_guard lock(c.mutex);
   const int64_t now = c.total - c.tracked;
-  return {now, std::exchange(c.window_peak, now), c.live[Owner::gradients]};
+  return {now, std::exchange(c.window_peak, now), c.live[Owner::gradients], c.changes.load(std::memory_order_relaxed)};
 }
 
 OtherBytes this_window() {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
-  return {c.total - c.tracked, c.window_peak, c.live[Owner::gradients]};
+  return {c.total - c.tracked, c.window_peak, c.live[Owner::gradients], c.changes.load(std::memory_order_relaxed)};
 }
 
 PeakWatch::PeakWatch() {

@@ -60,9 +60,11 @@ struct OtherBytes {
   int64_t now = 0;
   int64_t peak = 0;  // the most since the window began
   int64_t gradients = 0;
+  uint64_t changes = 0;  // of any bytes, that there had been
 };
 OtherBytes this_window();
-OtherBytes next_window();  // the one that ends with this call
+// The one that ends with this call, and began with the one that gave `before`: without a lock if nothing happened in it.
+OtherBytes next_window(const OtherBytes& before = {});
 
 // The most live at once since it was made, whatever a user's reset_peak() does.
 class PeakWatch {

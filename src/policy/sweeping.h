@@ -16,10 +16,11 @@ class Sweeping {
   void saved() { --beyond_saved_; }
   void dropped() { ++beyond_saved_; }
 
-  // At an event. A backward lets go of values one by one: a sweep for each would take the square of the tape's length.
+  // At an event. A backward lets go of values one by one, and counts free what they held: a sweep for each would take the
+  // square of the tape's length, so there is one for as many events as there were ops.
   bool is_due(bool in_backward) {
     in_backward_ = in_backward ? std::max(in_backward_, surviving_) : 0;
-    const bool worth = in_backward ? dirty && ++since_dirty_ * kSweepsPerBackward > in_backward_ : dirty;
+    const bool worth = in_backward ? dirty && ++since_dirty_ > in_backward_ : dirty;
     return worth || beyond_saved_ > static_cast<int64_t>(std::max(kAtLeast, surviving_));
   }
   void begins() {
@@ -38,7 +39,6 @@ class Sweeping {
 
  private:
   static constexpr size_t kAtLeast = 4096;  // ops; below that a sweep gains nothing worth its time
-  static constexpr size_t kSweepsPerBackward = 2;
 
   size_t recorded_ = 0;
   int64_t beyond_saved_ = 0;  // since the last sweep

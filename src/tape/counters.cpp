@@ -69,6 +69,12 @@ Stats Counters::read() const {
 
 void count(Counters* counters, Count what, int64_t n) { (of(counters).*what).fetch_add(n, std::memory_order_relaxed); }
 
+void count_alone(Counters* counters, Count what) {
+  if (!counters) return count(counters, what);
+  std::atomic<int64_t>& counter = counters->*what;
+  counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
 void count_most(Counters* counters, Count what, int64_t n) { raise_to(of(counters).*what, n); }
 
 Stats stats() {

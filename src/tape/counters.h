@@ -29,6 +29,9 @@ using Count = std::atomic<int64_t> Counters::*;
 // Adds to a session's counters; null: to those of what is in none.
 void count(Counters* counters, Count what, int64_t n = 1);
 
+// The same for what only one thread counts in a session, which is cheaper.
+void count_alone(Counters* counters, Count what);
+
 // Keeps the most that was seen, likewise.
 void count_most(Counters* counters, Count what, int64_t n);
 

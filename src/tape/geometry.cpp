@@ -28,9 +28,8 @@ bool Geometry::is_of(const at::Tensor& tensor) const {
 }
 
 const Geometry* GeometryTable::find_or_add(const at::Tensor& tensor) {
-  auto hash = static_cast<uint64_t>(tensor.storage_offset()) + static_cast<uint64_t>(tensor.scalar_type());
+  auto hash = static_cast<uint64_t>(tensor.storage_offset());
   for (const int64_t size : tensor.sizes()) hash = (hash + static_cast<uint64_t>(size)) * 0x9E3779B97F4A7C15u;
-  for (const int64_t stride : tensor.strides()) hash = (hash + static_cast<uint64_t>(stride)) * 0xFF51AFD7ED558CCDu;
   const Geometry*& entry = recent_[(hash >> 32u) % kRecent];
   if (!entry || !entry->is_of(tensor)) entry = &all_.emplace_back(Geometry::of(tensor));
   return entry;

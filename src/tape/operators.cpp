@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "plan/graph/graph.h"
 #include "tape/thread_object.h"
 
 namespace retrace {
@@ -91,6 +92,7 @@ std::unique_ptr<OpTraits> describe(const c10::OperatorHandle& op) {
   traits->name = schema.operator_name();
   read_schema(schema, *traits);
   const std::string& name = traits->name.name;
+  traits->name_hash = plan::name_hash(name);
   traits->draws = traits->generator_argument >= 0 || op.hasTag(at::Tag::nondeterministic_seeded);
   traits->may_draw = !traits->draws && name.rfind("aten::", 0) != 0;
   traits->overwrites |= kOverwrites.count(name) > 0;

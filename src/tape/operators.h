@@ -11,6 +11,7 @@ namespace retrace {
 
 struct OpTraits {
   c10::OperatorName name{"", ""};
+  uint64_t name_hash = 0;          // plan::name_hash()
   bool draws = false;              // certainly random: replay from a recorded generator state
   bool may_draw = false;           // not one of LibTorch's own: compare the generator before and after
   int generator_argument = -1;     // position, or -1

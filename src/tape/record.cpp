@@ -111,7 +111,7 @@ class Recording {
       op_->generator = at::Generator();
     }
     ++scope_->ops;
-    count(scope_->counters.get(), &Counters::ops_recorded);
+    count_alone(scope_->counters.get(), &Counters::ops_recorded);
     if (!arguments_.replayable()) return;
     hold_roots(tape);
     track_cuts(tape);
@@ -145,7 +145,7 @@ class Recording {
     for (size_t i = 0; i < outputs_.size(); ++i) {
       const at::Tensor& t = outputs_[i];
       const bool is_fresh = std::find(fresh_.begin(), fresh_.end(), i) != fresh_.end();
-      if (t.defined() && understood(t) && !is_fresh) tape.storages.add_counter(t);
+      if (!is_fresh && t.defined() && understood(t)) tape.storages.add_counter(t);
     }
   }
 
@@ -215,7 +215,7 @@ class Recording {
       const uint64_t hash = tape.timeline->add_hash(*op_, bytes);
       tape.marking.place = hash;
       if (tape.budgeted_step)
-        tape.budgeted_step->meets_op(index, hash, plan::kind_of(traits_.name.name, fresh_.size()));
+        tape.budgeted_step->meets_op(index, hash, plan::kind_of(traits_.name_hash, fresh_.size()));
       const bool verifies = tape.known && tape.known->verifies();
       is_new = verifies && tape.known->is_new(hash);
       plan_is_new = verifies && tape.budgeted_step && tape.budgeted_step->plan_is_new();

@@ -35,6 +35,10 @@ class StorageTable {
   void add_alias(const c10::Storage& storage, const c10::VariableVersion& version, ValueId value);
   // `tensor` shares a known storage but not its version counter.
   void add_counter(const at::Tensor& tensor);
+  void reserve(size_t storages) {
+    records_.reserve(storages);
+    ids_.reserve(storages);
+  }
   void forget_addresses() { ids_.clear(); }  // nobody will ask what a tensor is any more
 
   StorageRecord& operator[](StorageId id) { return records_[static_cast<size_t>(id)]; }

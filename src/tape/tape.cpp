@@ -26,6 +26,11 @@ size_t heap_bytes(const c10::SmallVector<T, N>& vector) {
   return vector.capacity() > N ? vector.capacity() * sizeof(T) : 0;
 }
 
+size_t bytes_of(const Op& op) {
+  return sizeof(Op) + heap_bytes(op.args) + heap_bytes(op.stack) + heap_bytes(op.fresh) +
+         op.lists.capacity() * sizeof(ListArg) + (op.generator.defined() ? generator_bytes() : 0);
+}
+
 }  // namespace
 
 ValueId Tape::add_value(StorageId id, OpId producer, int64_t bytes) {
@@ -98,6 +103,7 @@ void Tape::append(std::unique_ptr<Op> op) {
     v.consumed = true;
     arg.read_before_by = std::exchange(v.last_read_by, next_op());
   }
+  op_bytes_ += bytes_of(*op);
   ops_.push_back(std::move(op));
   sweeping.op_recorded();
 }
@@ -105,6 +111,7 @@ void Tape::append(std::unique_ptr<Op> op) {
 void Tape::reserve(size_t ops, size_t values) {
   ops_.reserve(ops);
   values_.reserve(values);
+  storages.reserve(values);
 }
 
 void Tape::make_root(ValueId id) {
@@ -123,6 +130,7 @@ void Tape::drop_op(OpId id) {
     value(v).producer = kNone;
     if (timeline && is_living(v)) timeline->became_root(v);
   });
+  op_bytes_ -= bytes_of(op(id));
   ops_[static_cast<size_t>(id)].reset();
 }
 
@@ -336,12 +344,7 @@ int64_t Tape::bytes() const {
   size_t total =
       sizeof(*this) + values_.capacity() * sizeof(Value) + handles.bytes() + storages.bytes() + geometries.bytes();
   total += ops_.capacity() * sizeof(void*);
-  for (const auto& op : ops_) {
-    if (!op) continue;
-    total += sizeof(Op) + heap_bytes(op->args) + heap_bytes(op->stack) + heap_bytes(op->fresh) +
-             op->lists.capacity() * sizeof(ListArg);
-    if (op->generator.defined()) total += generator_bytes();
-  }
+  total += op_bytes_;
   return static_cast<int64_t>(total);
 }
 

@@ -161,6 +161,7 @@ class Tape {
   int64_t bytes() const;
 
   std::vector<std::unique_ptr<Op>> ops_;
+  size_t op_bytes_ = 0;  // they and what they refer to
   std::vector<Value> values_;
   std::vector<Settings> settings_;
   std::vector<c10::Storage> trash_;

@@ -13,13 +13,6 @@ uint64_t mixed(uint64_t hash, uint64_t with) {
   return hash * 0xFF51AFD7ED558CCDu;
 }
 
-// Not std::hash: signatures are written to files.
-uint64_t hash_of(const std::string& text) {
-  uint64_t hash = 0xCBF29CE484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
-  return hash;
-}
-
 }  // namespace
 
 Timeline::Timeline(std::shared_ptr<const NameTable> names, const plan::Graph* like) : description_(std::move(names)) {
@@ -33,14 +26,14 @@ Timeline::Timeline(std::shared_ptr<const NameTable> names, const plan::Graph* li
   }
   book_.emplace();
   peak_.emplace();
-  window_ = memory::next_window();
+  window_ = memory::next_window(window_);
   const memory::Bytes live = memory::live();
   graph_.start_bytes = live.total();
   graph_.weight_bytes = live[memory::Owner::weights];
 }
 
 void Timeline::close_window() {
-  window_ = memory::next_window();
+  window_ = memory::next_window(window_);
   if (!graph_.events.empty()) {
     plan::Event& last = graph_.events.back();
     last.other_peak = std::max(last.other_peak, window_.peak);
@@ -98,7 +91,10 @@ void Timeline::op_begins(Tape& tape) {
   op_window_ = window_;
 }
 
-void Timeline::op_ran() { working_bytes_ = std::max<int64_t>(memory::next_window().peak - op_window_.now, 0); }
+void Timeline::op_ran() {
+  window_ = memory::next_window(window_);
+  working_bytes_ = std::max<int64_t>(window_.peak - op_window_.now, 0);
+}
 
 void Timeline::op_made_nothing() {
   if (!graph_.events.empty()) {
@@ -131,7 +127,7 @@ int32_t Timeline::op_made(Tape& tape, const Op& op, at::TensorList results, bool
     in_program_.push_back(tape.value(output.value).storage);
   }
   description_.add_op(recorded, results);
-  window_ = memory::next_window();
+  window_ = memory::next_window(window_);
   graph_.events.push_back({plan::EventKind::op, id, op_window_.now, window_.now, op_window_.gradients});
   return id;
 }
@@ -157,7 +153,7 @@ void Timeline::unpack_begins(Tape& tape, int32_t handle) {
   add_event(plan::EventKind::unpack, handle);
 }
 
-void Timeline::unpack_ended() { window_ = memory::next_window(); }
+void Timeline::unpack_ended() { window_ = memory::next_window(window_); }
 
 void Timeline::dropped(Tape& tape, int32_t handle) {
   note_releases(tape);
@@ -258,7 +254,7 @@ plan::Graph Timeline::without_copies(plan::Graph graph) const {
 
 uint64_t Timeline::add_hash(const Op& op, at::IntArrayRef result_bytes) {
   uint64_t hash = prefix_hashes_.empty() ? 1 : prefix_hashes_.back();
-  hash = mixed(hash, hash_of(op.traits->name.name));
+  hash = mixed(hash, op.traits->name_hash);
   for (const TensorArg& arg : op.args) hash = mixed(hash, static_cast<uint64_t>(arg.value));
   for (const int64_t bytes : result_bytes) hash = mixed(hash, static_cast<uint64_t>(bytes));
   prefix_hashes_.push_back(hash);

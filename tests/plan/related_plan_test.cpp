@@ -32,7 +32,7 @@ std::vector<Advice> advice_on(const Graph& graph, const RelatedPlan& plan) {
   RecentOps recent;
   std::vector<Advice> result;
   for (const Op& op : graph.ops) {
-    recent.add(kind_of(op.name, op.fresh.size()));
+    recent.add(kind_of(name_hash(op.name), op.fresh.size()));
     result.push_back(plan.advice(recent, 0));
   }
   return result;
@@ -81,7 +81,7 @@ TEST(RelatedPlan, ResultsOfOneOperatorAreToldApart) {
   add_op(graph, "lstm", 2);
   const RelatedPlan plan(graph, {Choice::keep(), Choice::rebuild()});
   RecentOps recent;
-  recent.add(kind_of("lstm", 2));
+  recent.add(kind_of(name_hash("lstm"), 2));
   EXPECT_EQ(plan.advice(recent, 0), Advice::hold);
   EXPECT_EQ(plan.advice(recent, 1), Advice::forget);
   EXPECT_EQ(plan.advice(recent, 2), Advice::none);

@@ -9,6 +9,12 @@ const std::string& Value::kind_of(int way) const {
   return way == kAsItIs ? as_it_is : ways[at(way - 1)].kind;
 }
 
+uint64_t name_hash(std::string_view name) {
+  uint64_t hash = 0xCBF29CE484222325u;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+  return hash;
+}
+
 size_t storage_count(const Graph& graph) {
   int32_t last = kNone;
   for (const Value& v : graph.values) last = std::max(last, v.storage);

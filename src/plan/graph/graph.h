@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/graph/few.h"
@@ -178,6 +179,9 @@ inline Choice possible(Choice choice, const Value& value, bool keepable) {
   if (!keepable) return Choice::rebuild();
   return choice.way() < value.way_count() ? choice : Choice::keep();
 }
+
+// Of an operator's name. Not std::hash: signatures are written to files.
+uint64_t name_hash(std::string_view name);
 
 // Throws UsageError naming the first thing that does not hold: ids in range, an op reads what was made before it, bytes
 // and seconds finite and not negative, events that refer to what exists.

@@ -15,11 +15,7 @@ uint64_t mix(uint64_t hash, uint64_t with) {
 
 }  // namespace
 
-uint64_t kind_of(std::string_view name, size_t fresh_results) {
-  uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return mix(hash, fresh_results);
-}
+uint64_t kind_of(uint64_t name_hash, size_t fresh_results) { return mix(name_hash, fresh_results); }
 
 uint64_t RecentOps::hash(size_t of_the_last) const {
   uint64_t hash = of_the_last;
@@ -30,7 +26,7 @@ uint64_t RecentOps::hash(size_t of_the_last) const {
 RelatedPlan::RelatedPlan(const Graph& graph, const Choices& choices) {
   RecentOps recent;
   for (const Op& op : graph.ops) {
-    recent.add(kind_of(op.name, op.fresh.size()));
+    recent.add(kind_of(name_hash(op.name), op.fresh.size()));
     size_t result = 0;
     const auto vote = [&](ValueId value) {
       const bool holds = choices[at(value)].holds();

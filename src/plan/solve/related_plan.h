@@ -16,7 +16,7 @@
 namespace retrace::plan {
 
 // What an operator is, sizes aside.
-uint64_t kind_of(std::string_view name, size_t fresh_results);
+uint64_t kind_of(uint64_t name_hash, size_t fresh_results);
 
 // The operators that ran last.
 class RecentOps {
