@@ -25,23 +25,31 @@ class BudgetPlans {
   // `tape` must outlive it. No more than `most_effort` for each budget; `stop` ends a search soon, at the best plan found so far.
   explicit BudgetPlans(const plan::Graph& tape, int64_t most_effort = plan::kUnlimited, std::stop_token stop = {});
 
-  // None if no plan fits. On a large tape quick plans are enough if they are close to the bound, and a budget for which they find
-  // nothing counts as one that does not fit: to prove it would take minutes. What was found for one budget helps with the next.
+  // None if no plan fits. On a large tape quick plans are enough if they are close to the bound, and a budget below smallest() for
+  // which they find nothing counts as one that does not fit: to prove it would take minutes. What was found for one budget helps
+  // with the next; of a large tape nothing is shared, so that several threads may ask.
   std::optional<BudgetPlan> within(int64_t budget_bytes);
 
-  // The lowest peak there is without a search; of a large tape, the lowest of named policies. With the peaks of all events.
+  // The lowest peak there is without a search; of a large tape, the lowest that comes of what every(n) keeps. With the peaks of
+  // all events.
   plan::Outcome smallest() const;
 
   // The smallest budget at a bearable price (plan/solve/bearable.h); of a large tape, smallest().
   int64_t bearable_bytes() const;
 
+  struct Lean {
+    plan::Choices choices;
+    plan::Outcome outcome;
+  };
+
  private:
   struct Form {
     std::shared_ptr<const plan::Graph> graph;
     std::unique_ptr<plan::Planner> planner;  // once it is needed
+    Lean lean;                               // of a large tape: what takes little memory, found without a search
   };
   std::optional<plan::Plan> search(Form& form, int64_t budget_bytes);
-  std::optional<plan::Plan> search_large(const plan::Graph& graph, int64_t budget_bytes) const;
+  std::optional<plan::Plan> search_large(const Form& form, int64_t budget_bytes) const;
 
   const plan::Graph& tape_;
   const int64_t most_effort_;
