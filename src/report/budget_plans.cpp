@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
 #include <utility>
 
 #include <retrace/errors.h>
@@ -10,7 +11,6 @@
 #include "plan/simulate/history.h"
 #include "plan/solve/bearable.h"
 #include "policy/predict.h"
-#include "report/parallel.h"
 
 namespace retrace::report {
 namespace {
@@ -18,34 +18,16 @@ namespace {
 constexpr double kQuickSeconds = 3;       // of a quick plan for a large tape, as effort
 constexpr double kWorthSearching = 0.01;  // of the step, from the bound: there, what a longer search could gain
 
-// What a named policy keeps, as choices: those of the lowest peak.
-BudgetPlans::Lean leanest(const plan::Graph& graph) {
-  std::vector<BudgetPlans::Lean> all(4);
-  const std::vector<Policy> policies{every(1), every(4), every(16), every(64)};
-  in_parallel(all.size(), [&](size_t i) {
-    plan::History history;
-    predict(graph, policies[i], &history);
-    all[i].choices.resize(graph.values.size());
-    for (size_t v = 0; v < all[i].choices.size(); ++v) {
-      if (history.fates[v] == plan::History::Fate::kept) all[i].choices[v] = plan::Choice::keep();
-    }
-    all[i].outcome = plan::Simulator(graph).run(all[i].choices, true);
-  });
-  return std::move(*std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) {
-    return a.outcome.peak_bytes < b.outcome.peak_bytes;
-  }));
-}
+// Of a long step, those that are tried for the lowest peak.
+std::vector<Policy> lean_policies() { return {every(1), every(4), every(16), recompute_all()}; }
 
 }  // namespace
 
 // Roots that pay make more possible; without any, no plan needs more than the plain program.
 BudgetPlans::BudgetPlans(const plan::Graph& tape, int64_t most_effort, std::stop_token stop)
     : tape_(tape), most_effort_(most_effort), stop_(std::move(stop)) {
-  for (const auto& roots : {plan::idle_roots, plan::unsaved_roots}) {
-    Form& form = forms_.emplace_back();
-    form.graph = std::make_shared<plan::Graph>(plan::without(tape, roots(tape)));
-    if (is_large(tape)) form.lean = leanest(*form.graph);
-  }
+  for (const auto& roots : {plan::idle_roots, plan::unsaved_roots})
+    forms_.push_back({std::make_shared<plan::Graph>(plan::without(tape, roots(tape))), nullptr, std::nullopt});
 }
 
 std::optional<BudgetPlan> BudgetPlans::within(int64_t budget_bytes) {
@@ -56,6 +38,8 @@ std::optional<BudgetPlan> BudgetPlans::within(int64_t budget_bytes) {
     plan->planning_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return BudgetPlan{form.graph, std::move(*plan)};
   }
+  // More memory is never refused where less was enough.
+  if (is_large(tape_) && budget_bytes > lowest_policy_peak()) return within(lowest_policy_peak());
   return std::nullopt;
 }
 
@@ -74,27 +58,60 @@ std::optional<plan::Plan> BudgetPlans::search_large(const Form& form, int64_t bu
   std::optional<plan::Plan> quick = plan::quick_solve(graph, budget_bytes, plan::events_in(kQuickSeconds), stop_);
   if (quick && quick->seconds - quick->bound_seconds < kWorthSearching * graph.seconds) return quick;
   plan::Choices known;
-  if (quick) known = quick->choices;
-  if (!quick) {
-    if (form.lean.outcome.peak_bytes > budget_bytes) return std::nullopt;
-    known = form.lean.choices;
+  if (quick) {
+    known = quick->choices;
+  } else if (const Lean& lean = lean_of(form); lean.outcome.peak_bytes <= budget_bytes) {
+    known = lean.choices;
+  } else {
+    return std::nullopt;
   }
   std::optional<plan::Plan> searched =
       plan::solve(graph, budget_bytes, {.known = std::move(known), .stop = stop_, .most_effort = most_effort_}).plan;
   return searched ? searched : quick;
 }
 
-plan::Outcome BudgetPlans::smallest() const {
+// What a named policy keeps, as a plan: the one of the lowest peak.
+const BudgetPlans::Lean& BudgetPlans::lean_of(const Form& form) const {
+  const std::lock_guard lock(mutex_);
+  if (form.lean) return *form.lean;
+  const plan::Graph& graph = *form.graph;
+  for (const Policy& policy : lean_policies()) {
+    plan::History history;
+    predict(graph, policy, &history);
+    Lean lean{.choices = plan::Choices(graph.values.size())};
+    for (size_t v = 0; v < lean.choices.size(); ++v) {
+      if (history.fates[v] == plan::History::Fate::kept) lean.choices[v] = plan::Choice::keep();
+    }
+    lean.outcome = plan::Simulator(graph).run(lean.choices, true);
+    if (!form.lean || lean.outcome.peak_bytes < form.lean->outcome.peak_bytes) form.lean = std::move(lean);
+  }
+  return *form.lean;
+}
+
+int64_t BudgetPlans::lowest_policy_peak() const {
+  const std::lock_guard lock(mutex_);
+  if (lowest_policy_peak_) return *lowest_policy_peak_;
+  int64_t lowest = plan::plain(tape_).peak_bytes;
+  for (const Policy& policy : lean_policies()) lowest = std::min(lowest, predict(tape_, policy).peak_bytes);
+  return *(lowest_policy_peak_ = lowest);
+}
+
+plan::Outcome BudgetPlans::smallest() {
   if (!is_large(tape_)) return plan::smallest(tape_);
+  if (const std::optional<BudgetPlan> found = within(lowest_policy_peak())) {
+    plan::Outcome outcome = plan::Simulator(*found->graph).run(found->plan.choices, true);
+    outcome.peak_bytes = lowest_policy_peak();
+    return outcome;
+  }
   plan::Outcome smallest = plan::plain(tape_);
   for (const Form& form : forms_) {
-    if (form.lean.outcome.peak_bytes < smallest.peak_bytes) smallest = form.lean.outcome;
+    if (lean_of(form).outcome.peak_bytes < smallest.peak_bytes) smallest = lean_of(form).outcome;
   }
   return smallest;
 }
 
 int64_t BudgetPlans::bearable_bytes() const {
-  if (is_large(tape_)) return smallest().peak_bytes;
+  if (is_large(tape_)) return lowest_policy_peak();
   const std::optional<plan::Plan> bearable = plan::bearable(*forms_.front().graph);
   return bearable ? bearable->peak_bytes : plan::plain(tape_).peak_bytes;
 }
