@@ -50,25 +50,29 @@ int64_t missing_state(const plan::Graph& graph, const std::optional<Optimizer>& 
   return std::max<int64_t>(times(moment, optimizer->moments) - there, 0);
 }
 
+// Of the plain step and of each named policy.
+std::vector<plan::Outcome> outcomes_of(const plan::Graph& graph) {
+  const auto policies = named_policies();
+  std::vector<plan::Outcome> outcomes(policies.size() + 1);
+  report::in_parallel(outcomes.size(),
+                      [&](size_t i) { outcomes[i] = i == 0 ? plan::plain(graph) : predict(graph, policies[i - 1]); });
+  return outcomes;
+}
+
 // The smallest budget; of a long step, for which that takes half a minute, the leanest named policy.
-plan::Outcome leanest(const plan::Graph& graph) {
+plan::Outcome leanest(const plan::Graph& graph, const std::vector<plan::Outcome>& outcomes) {
   if (graph.ops.size() <= kManyOperators) return plan::smallest(graph);
-  plan::Outcome best = plan::plain(graph);
-  for (const Policy& policy : named_policies()) {
-    plan::Outcome outcome = predict(graph, policy);
-    if (outcome.peak_bytes < best.peak_bytes) best = std::move(outcome);
-  }
-  return best;
+  return *std::min_element(outcomes.begin(), outcomes.end(),
+                           [](const auto& a, const auto& b) { return a.peak_bytes < b.peak_bytes; });
 }
 
 TapeRow plain_row(const plan::Outcome& plain, int64_t added) {
   return {.name = "as it is", .code = "// nothing to add", .peak_bytes = plus(plain.peak_bytes, added)};
 }
 
-TapeRow row_of(const plan::Graph& graph, const Policy& policy, int64_t added) {
-  const plan::Outcome outcome = predict(graph, policy);
-  return {.name = policy.name(),
-          .code = code_of(policy.name()),
+TapeRow row_of(const plan::Outcome& outcome, const std::string& name, const plan::Graph& graph, int64_t added) {
+  return {.name = name,
+          .code = code_of(name),
           .peak_bytes = plus(outcome.peak_bytes, added),
           .extra = part_of(outcome.replay_seconds, graph.seconds)};
 }
@@ -210,12 +214,16 @@ TapeDiagnosis diagnose(const plan::Graph& graph, const TapeRequest& request) {
   d.added_state = missing_state(graph, request.optimizer, d.start_gradients);
   d.seconds = graph.seconds;
   d.operators = graph.ops.size();
-  const plan::Outcome plain = plan::plain(graph), smallest = leanest(graph);
+  const std::vector<plan::Outcome> outcomes = outcomes_of(graph);
+  const plan::Outcome& plain = outcomes.front();
+  const plan::Outcome smallest = leanest(graph, outcomes);
   d.at_peak = plain.at_peak;
   d.plain_bytes = plus(plain.peak_bytes, d.added_state);
   d.smallest_bytes = plus(smallest.peak_bytes, d.added_state);
   d.rows.push_back(plain_row(plain, d.added_state));
-  for (const Policy& policy : named_policies()) d.rows.push_back(row_of(graph, policy, d.added_state));
+  const auto policies = named_policies();
+  for (size_t i = 0; i < policies.size(); ++i)
+    d.rows.push_back(row_of(outcomes[i + 1], policies[i].name(), graph, d.added_state));
   if (d.memory.bytes == 0) return d;
   for (TapeRow& row : d.rows) row.fits = row.peak_bytes <= d.memory.usable();
   d.planned = d.fits() ? std::nullopt : planned_row(graph, d);
