@@ -108,10 +108,9 @@ int64_t bytes_of(const char* option, const std::string& text, int64_t whole) {
   const Budget amount = [&] {
     try {
       return budget(text);
-    } catch (const UsageError&) {
-      throw BadInput(std::string("[doctor] --") + option + " " + text +
-                     ": this is not an amount of memory. Write for example 80GiB, 800MB" +
-                     (whole > 0 ? " or 5%." : "."));
+    } catch (const UsageError& error) {
+      const std::string why = error.what();  // "[budget] 'lots': ..."
+      throw BadInput(std::string("[doctor] --") + option + why.substr(why.find(' ')));
     }
   }();
   if (amount.bytes()) return *amount.bytes();
