@@ -82,7 +82,7 @@ PublishedFigure every_eight(const Diagnosis& d) {
   math.attention = Attention::math;
   PublishedFigure figure;
   figure.what = "activations, checkpointed every 8 layers";
-  figure.source = "a report on a 7B model at 8K context: 120 GB down to 35 GB for 28 % time";
+  figure.source = "a report without a traced source (7B, 8K context): 120 GB down to 35 GB for 28 % time";
   figure.published = fmt::format("120 GB to 35 GB ({:.0f} %), +28 %", 100 * 35.0 / 120);
   figure.ours = fmt::format("{} to {} ({:.0f} %), {}", gigabytes(before), gigabytes(after), 100 * after / before,
                             extra_text(every.extra));

@@ -1,10 +1,9 @@
 #include "doctor/tape_diagnosis.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
-#include <iterator>
-#include <map>
-#include <tuple>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -14,6 +13,8 @@
 
 #include "plan/solve/plan.h"
 #include "policy/predict.h"
+#include "report/budget_plans.h"
+#include "report/parallel.h"
 
 namespace retrace::doctor {
 namespace {
@@ -49,41 +50,53 @@ int64_t missing_state(const plan::Graph& graph, const std::optional<Optimizer>& 
   return std::max<int64_t>(times(moment, optimizer->moments) - there, 0);
 }
 
+// Of the plain step and of each named policy.
+std::vector<plan::Outcome> outcomes_of(const plan::Graph& graph) {
+  const auto policies = named_policies();
+  std::vector<plan::Outcome> outcomes(policies.size() + 1);
+  report::in_parallel(outcomes.size(),
+                      [&](size_t i) { outcomes[i] = i == 0 ? plan::plain(graph) : predict(graph, policies[i - 1]); });
+  return outcomes;
+}
+
 // The smallest budget; of a long step, for which that takes half a minute, the leanest named policy.
-plan::Outcome leanest(const plan::Graph& graph) {
+plan::Outcome leanest(const plan::Graph& graph, const std::vector<plan::Outcome>& outcomes) {
   if (graph.ops.size() <= kManyOperators) return plan::smallest(graph);
-  plan::Outcome best = plan::plain(graph);
-  for (const Policy& policy : named_policies()) {
-    plan::Outcome outcome = predict(graph, policy);
-    if (outcome.peak_bytes < best.peak_bytes) best = std::move(outcome);
-  }
-  return best;
+  return *std::min_element(outcomes.begin(), outcomes.end(),
+                           [](const auto& a, const auto& b) { return a.peak_bytes < b.peak_bytes; });
 }
 
 TapeRow plain_row(const plan::Outcome& plain, int64_t added) {
   return {.name = "as it is", .code = "// nothing to add", .peak_bytes = plus(plain.peak_bytes, added)};
 }
 
-TapeRow row_of(const plan::Graph& graph, const Policy& policy, int64_t added) {
-  const plan::Outcome outcome = predict(graph, policy);
-  return {.name = policy.name(),
-          .code = code_of(policy.name()),
+TapeRow row_of(const plan::Outcome& outcome, const std::string& name, const plan::Graph& graph, int64_t added) {
+  return {.name = name,
+          .code = code_of(name),
           .peak_bytes = plus(outcome.peak_bytes, added),
           .extra = part_of(outcome.replay_seconds, graph.seconds)};
+}
+
+// Below what no plan moves, no search is needed.
+int64_t least_conceivable(const plan::Graph& graph) {
+  int64_t bytes = 0;
+  for (const plan::Event& event : graph.events) bytes = std::max({bytes, event.other_bytes, event.other_peak});
+  return bytes;
 }
 
 std::optional<TapeRow> planned_row(const plan::Graph& graph, const TapeDiagnosis& d) {
   const int64_t budget_bytes = d.memory.usable() - d.added_state;
   if (budget_bytes <= 0) return std::nullopt;
-  plan::SolveOptions options;
-  options.most_effort = kSimulations * static_cast<int64_t>(graph.events.size());
-  const auto plan = plan::solve(graph, budget_bytes, options).plan;
-  if (!plan) return std::nullopt;
+  if (budget_bytes < least_conceivable(graph)) return std::nullopt;
+  report::BudgetPlans plans(graph, kSimulations * static_cast<int64_t>(graph.events.size()));
+  const std::optional<report::BudgetPlan> found = plans.within(budget_bytes);
+  if (!found) return std::nullopt;
+  const plan::Plan& plan = found->plan;
   return TapeRow{
       .name = "budget",
       .code = session_code(fmt::format("retrace::budget(\"{}\")", retrace::budget(d.memory.usable()).text())),
-      .peak_bytes = plus(plan->peak_bytes, d.added_state),
-      .extra = part_of(plan->replay_seconds, graph.seconds),
+      .peak_bytes = plus(plan.peak_bytes, d.added_state),
+      .extra = part_of(plan.replay_seconds, graph.seconds),
       .fits = true};
 }
 
@@ -115,70 +128,73 @@ void look_further(TapeDiagnosis& d, const plan::Owners& owners) {
   add_sharded(d, 3, step, plus(plus(weights, gradients), state));
 }
 
-// The largest batch whose peak stays within the memory. Peaks are maxima of straight lines, so the next guess is where the
-// line through the last two points says.
-int64_t largest_batch(const std::function<int64_t(int64_t)>& peak, int64_t usable) {
-  const auto peak_or_none = [&](int64_t batch) {
+// The largest batch whose peak stays within the memory, and one at which the peak is known to begin with. Peaks are maxima of
+// straight lines, or nearly: the next guess is where the line through the last two points says. Where that stops helping, halves.
+int64_t largest_batch(const std::function<int64_t(int64_t)>& peak, int64_t usable, int64_t batch, int64_t known_peak) {
+  constexpr int64_t kMostBatch = int64_t{1} << 40;
+  constexpr int kStraightTries = 8;
+  const auto peak_or_none = [&](int64_t at) {
     try {
-      return peak(batch);
+      return peak(at);
     } catch (const UsageError&) {
       return INT64_MAX;
     }
   };
-  int64_t good = 0, good_peak = 0, bad = 1, bad_peak = 0;
-  while ((bad_peak = peak_or_none(bad)) <= usable) {
-    good = bad, good_peak = bad_peak;
-    if (bad > (int64_t{1} << 40)) return bad;
-    bad *= 8;
-  }
-  for (bool halve = false; bad - good > 1; halve = !halve) {
-    int64_t guess = good + (bad - good) / 2;
-    if (!halve && bad_peak != INT64_MAX && bad_peak > good_peak && good > 0) {
-      const double slope = static_cast<double>(bad_peak - good_peak) / static_cast<double>(bad - good);
-      guess = good + static_cast<int64_t>(static_cast<double>(usable - good_peak) / slope);
-      guess = std::clamp(guess, good + 1, bad - 1);
+  struct Point {
+    int64_t batch = 0, peak = 0;
+  };
+  Point good{0, 0}, bad{kMostBatch, INT64_MAX}, last{0, 0}, now{batch, known_peak};
+  for (int tries = 0;; ++tries) {
+    (now.peak <= usable ? good : bad) = now;
+    if (bad.batch - good.batch <= 1) return good.batch;
+    int64_t guess = good.batch + (bad.batch - good.batch) / 2;
+    if (bad.batch == kMostBatch) guess = 8 * good.batch;
+    if (tries < kStraightTries && now.peak != INT64_MAX && last.peak != INT64_MAX) {
+      const double slope = static_cast<double>(now.peak - last.peak) / static_cast<double>(now.batch - last.batch);
+      if (slope > 0) {
+        const double more = std::floor(static_cast<double>(usable - now.peak) / slope);
+        guess = now.batch + static_cast<int64_t>(std::clamp(more, -1e12, 1e12));
+      }
     }
-    const int64_t at = peak_or_none(guess);
-    (at <= usable ? std::tie(good, good_peak) : std::tie(bad, bad_peak)) = std::make_tuple(guess, at);
+    last = now;
+    now.batch = std::clamp(guess, good.batch + 1, bad.batch - 1);
+    now.peak = peak_or_none(now.batch);
   }
-  return good;
 }
-
-// Steps at other batches. The first that a search asks for are the same for every policy.
-class Steps {
- public:
-  explicit Steps(const TwoTapes& tapes) : tapes_(tapes) {}
-  const plan::Graph& at(int64_t batch) {
-    if (const auto found = steps_.find(batch); found != steps_.end()) return found->second;
-    if (steps_.size() >= kMostSteps) steps_.erase(std::prev(steps_.end()));
-    return steps_.emplace(batch, tapes_.at(batch)).first->second;
-  }
-
- private:
-  static constexpr size_t kMostSteps = 8;
-  const TwoTapes& tapes_;
-  std::map<int64_t, plan::Graph> steps_;
-};
 
 void find_batches(TapeDiagnosis& d, const TwoTapes& tapes) {
   const int64_t usable = d.memory.usable() - d.added_state;
-  Steps steps(tapes);
   const auto find = [&](TapeRow& row, const std::function<int64_t(const plan::Graph&)>& peak) {
-    row.largest_batch = largest_batch([&](int64_t batch) { return peak(steps.at(batch)); }, usable);
+    row.largest_batch = largest_batch([&](int64_t batch) { return peak(tapes.at(batch)); }, usable, *d.batch,
+                                      row.peak_bytes - d.added_state);
   };
-  find(d.rows.front(), [](const plan::Graph& graph) { return plan::plain(graph).peak_bytes; });
   const auto policies = named_policies();
-  int64_t most = d.rows.front().largest_batch;
-  for (size_t i = 0; i < policies.size(); ++i) {
-    find(d.rows[i + 1], [&](const plan::Graph& graph) { return predict(graph, policies[i]).peak_bytes; });
-    most = std::max(most, d.rows[i + 1].largest_batch);
+  // Policies that do the same (every 8th and every 16th, where there are fewer to keep) are looked at once.
+  std::vector<size_t> same_as(d.rows.size());
+  for (size_t i = 0; i < d.rows.size(); ++i) {
+    same_as[i] = static_cast<size_t>(std::find_if(d.rows.begin(), d.rows.begin() + static_cast<std::ptrdiff_t>(i),
+                                                  [&](const TapeRow& row) {
+                                                    return row.peak_bytes == d.rows[i].peak_bytes &&
+                                                           row.extra == d.rows[i].extra;
+                                                  }) -
+                                     d.rows.begin());
   }
+  report::in_parallel(d.rows.size(), [&](size_t i) {
+    if (same_as[i] != i) return;
+    find(d.rows[i], [&](const plan::Graph& graph) {
+      return i == 0 ? plan::plain(graph).peak_bytes : predict(graph, policies[i - 1]).peak_bytes;
+    });
+  });
+  for (size_t i = 0; i < d.rows.size(); ++i) d.rows[i].largest_batch = d.rows[same_as[i]].largest_batch;
   if (!d.planned) return;
-  d.planned->largest_batch = most;  // a budget holds wherever a policy does
-  if (d.operators <= kManyOperators) {
-    find(*d.planned, [](const plan::Graph& graph) { return plan::smallest(graph).peak_bytes; });
-    d.planned->largest_batch = std::max(d.planned->largest_batch, most);
-  }
+  d.planned->largest_batch = 0;
+  for (const TapeRow& row : d.rows)  // a budget holds wherever a policy does
+    d.planned->largest_batch = std::max(d.planned->largest_batch, row.largest_batch);
+  if (d.operators > kManyOperators) return;
+  const int64_t smallest = d.smallest_bytes - d.added_state;
+  d.planned->largest_batch = std::max(
+      d.planned->largest_batch, largest_batch([&](int64_t batch) { return plan::smallest(tapes.at(batch)).peak_bytes; },
+                                              usable, *d.batch, smallest));
 }
 
 }  // namespace
@@ -198,12 +214,16 @@ TapeDiagnosis diagnose(const plan::Graph& graph, const TapeRequest& request) {
   d.added_state = missing_state(graph, request.optimizer, d.start_gradients);
   d.seconds = graph.seconds;
   d.operators = graph.ops.size();
-  const plan::Outcome plain = plan::plain(graph), smallest = leanest(graph);
+  const std::vector<plan::Outcome> outcomes = outcomes_of(graph);
+  const plan::Outcome& plain = outcomes.front();
+  const plan::Outcome smallest = leanest(graph, outcomes);
   d.at_peak = plain.at_peak;
   d.plain_bytes = plus(plain.peak_bytes, d.added_state);
   d.smallest_bytes = plus(smallest.peak_bytes, d.added_state);
   d.rows.push_back(plain_row(plain, d.added_state));
-  for (const Policy& policy : named_policies()) d.rows.push_back(row_of(graph, policy, d.added_state));
+  const auto policies = named_policies();
+  for (size_t i = 0; i < policies.size(); ++i)
+    d.rows.push_back(row_of(outcomes[i + 1], policies[i].name(), graph, d.added_state));
   if (d.memory.bytes == 0) return d;
   for (TapeRow& row : d.rows) row.fits = row.peak_bytes <= d.memory.usable();
   d.planned = d.fits() ? std::nullopt : planned_row(graph, d);

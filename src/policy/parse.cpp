@@ -61,7 +61,7 @@ void check_operators(const std::vector<std::string>& names, const plan::Graph& g
 }  // namespace
 
 const std::vector<std::string>& policy_spellings() {
-  static const std::vector<std::string> spellings = {"keep_all",  "recompute_all",   "every:N",
+  static const std::vector<std::string> spellings = {"full",      "keep_all",        "recompute_all", "every:N",
                                                      "selective", "selective:OP,OP", "budget:B"};
   return spellings;
 }

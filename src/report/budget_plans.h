@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <vector>
@@ -25,24 +26,36 @@ class BudgetPlans {
   // `tape` must outlive it. No more than `most_effort` for each budget; `stop` ends a search soon, at the best plan found so far.
   explicit BudgetPlans(const plan::Graph& tape, int64_t most_effort = plan::kUnlimited, std::stop_token stop = {});
 
-  // None if no plan fits. On a large tape quick plans are enough if they are close to the bound, and a budget for which they find
-  // nothing counts as one that does not fit: to prove it would take minutes. What was found for one budget helps with the next.
+  // None if no plan fits. On a large tape quick plans are enough if they are close to the bound, and a budget below smallest() for
+  // which they find nothing counts as one that does not fit: to prove it would take minutes. What was found for one budget helps
+  // with the next; of a large tape nothing is shared, so that several threads may ask.
   std::optional<BudgetPlan> within(int64_t budget_bytes);
 
-  // The lowest peak there is without a search; of a large tape, the lowest of named policies. With the peaks of all events.
-  plan::Outcome smallest() const;
+  // The smallest budget that is known to hold, with the peaks of all events. Of a large tape: the lowest peak of named policies if
+  // there is a plan for it, else what comes of what they keep.
+  plan::Outcome smallest();
 
-  // The smallest budget at a bearable price (plan/solve/bearable.h); of a large tape, smallest().
+  // The smallest budget at a bearable price (plan/solve/bearable.h); of a large tape, the lowest peak of named policies.
   int64_t bearable_bytes() const;
 
  private:
+  struct Lean {
+    plan::Choices choices;
+    plan::Outcome outcome = {};
+  };
   struct Form {
     std::shared_ptr<const plan::Graph> graph;
     std::unique_ptr<plan::Planner> planner;  // once it is needed
+    mutable std::optional<Lean> lean;        // of a large tape, once it is needed
   };
   std::optional<plan::Plan> search(Form& form, int64_t budget_bytes);
-  std::optional<plan::Plan> search_large(const plan::Graph& graph, int64_t budget_bytes) const;
+  std::optional<plan::Plan> search_large(const Form& form, int64_t budget_bytes) const;
 
+  const Lean& lean_of(const Form& form) const;
+  int64_t lowest_policy_peak() const;
+
+  mutable std::mutex mutex_;  // of what is made once it is needed
+  mutable std::optional<int64_t> lowest_policy_peak_;
   const plan::Graph& tape_;
   const int64_t most_effort_;
   const std::stop_token stop_;

@@ -10,6 +10,7 @@ namespace retrace::report {
 namespace {
 
 constexpr int kMostEvery = 1 << 20;  // larger than the number of cut vertices of any tape that is looked at
+constexpr int kEachEvery = 16;       // N is every number up to here, and from here on some
 
 bool same(const PolicyFigures& a, const PolicyFigures& b) {
   return a.peak_bytes == b.peak_bytes && a.ops_again == b.ops_again && a.extra_seconds == b.extra_seconds;
@@ -20,18 +21,29 @@ bool is_better(const PolicyFigures& a, const PolicyFigures& b) {
          (a.peak_bytes < b.peak_bytes || a.step_seconds < b.step_seconds);
 }
 
-void add_every_policy(const plan::Graph& graph, const std::function<void(const std::string&)>& add,
-                      std::vector<FrontierPoint>& points) {
+// Every N up to where nothing is kept any more.
+void add_dial(const plan::Graph& graph, const std::function<void(const std::string&)>& add,
+              std::vector<FrontierPoint>& points) {
   const PolicyFigures nothing_kept = figures_of(graph, every(kMostEvery));
-  const bool large = is_large(graph);
-  add("full");
-  for (int n = 1, step = 1; n < kMostEvery; n = large ? 4 * n : n + step) {
+  for (int n = 1, step = 1; n < kMostEvery; n += step) {
     add("every:" + std::to_string(n));
     if (same(points.back().figures, nothing_kept)) {
       points.pop_back();
-      break;
+      return;
     }
-    if (n >= 4 * step) step *= 2;
+    if (n >= kEachEvery * step) step *= 2;
+  }
+}
+
+void add_every_policy(const plan::Graph& graph, const std::function<void(const std::string&)>& add,
+                      std::vector<FrontierPoint>& points) {
+  add("full");
+  if (is_large(graph)) {
+    // Where next to nothing is kept, a long step takes a second to predict.
+    for (const char* name : {"every:1", "every:2", "every:4", "every:8", "every:16", "every:64", "every:256"})
+      add(name);
+  } else {
+    add_dial(graph, add, points);
   }
   add("selective");
   add("recompute_all");

@@ -26,7 +26,7 @@ struct Frontier {
 };
 
 // `begin` is told what comes next. Without policies: "full", "every:1", "every:2", ... up to where nothing is kept any more (each
-// N up to 4, then fewer; on a large tape every fourth power), "selective", "recompute_all". Budgets as in report/ladder.h.
+// N up to 16, then fewer; on a large tape a selection), "selective", "recompute_all". Budgets as in report/ladder.h.
 Frontier find_frontier(const plan::Graph& graph, const std::vector<std::string>& policies, int budgets,
                        const std::function<void(const std::string&)>& begin);
 

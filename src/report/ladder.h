@@ -9,9 +9,9 @@
 
 namespace retrace::report {
 
-// At most `rungs` plans, budgets evenly spaced and rising; a budget that no plan was found for is left out. A larger budget is
-// never slower: one for which a smaller budget's plan is as fast is given that one. `begin` is told what comes next, rungs + 1 times.
-// Effort is limited for the ladder as a whole, so that the same tape gives the same ladder on any machine.
+// At most `rungs` plans, budgets rising and evenly spaced; one that no plan was found for is left out. A larger budget is never slower: one for which a smaller budget's plan is as fast is given that one. `begin` is told what comes
+// next, rungs + 1 times, of a large tape by several threads, one at a time. Effort is limited for the ladder as a whole, so that
+// the same tape gives the same ladder on any machine.
 std::vector<BudgetPlan> ladder(const plan::Graph& tape, int rungs,
                                const std::function<void(const std::string&)>& begin);
 

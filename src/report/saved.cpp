@@ -5,9 +5,7 @@
 #include <map>
 #include <string_view>
 
-#include <retrace/policy.h>
-
-#include "policy/rules.h"
+#include "report/flops.h"
 
 namespace retrace::report {
 
@@ -17,14 +15,6 @@ using plan::kNone;
 using plan::ValueId;
 
 namespace {
-
-// What selective() keeps.
-bool is_product(const plan::Op& op) {
-  static const Policy products = selective();
-  OpInfo info;
-  info.name = op.name;
-  return products.rules().decide(info) == Decision::keep;
-}
 
 bool is_number(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
@@ -64,6 +54,11 @@ std::vector<SavedValue> list_saved(const plan::Graph& graph, const StepTimes& ti
   return all;
 }
 
+void add_flops(Rebuild& total, const std::optional<double>& flops) {
+  total.flops += flops.value_or(0);
+  total.uncounted += flops ? 0 : 1;
+}
+
 }  // namespace
 
 SavedTape::SavedTape(const plan::Graph& graph, const StepTimes& times)
@@ -75,6 +70,12 @@ SavedTape::SavedTape(const plan::Graph& graph, const StepTimes& times)
   }
   std::stable_sort(values_.begin(), values_.end(),
                    [](const SavedValue& a, const SavedValue& b) { return a.made_seconds < b.made_seconds; });
+  for (const plan::Op& op : graph.ops) {
+    flops_.push_back(flops_of(graph, op));
+    forward_.seconds += op.seconds;
+    ++forward_.ops;
+    add_flops(forward_, flops_.back());
+  }
 }
 
 Rebuild SavedTape::rebuild(const std::vector<ValueId>& forgotten) const {
@@ -101,7 +102,7 @@ Rebuild SavedTape::rebuild(const std::vector<ValueId>& forgotten) const {
     const plan::Op& op = graph_.ops[at(producer)];
     total.seconds += seconds_of(op);
     ++total.ops;
-    total.products += is_product(op) ? 1 : 0;
+    add_flops(total, flops_[at(producer)]);
     for (const plan::Arg& arg : op.args) {
       if (!arg.shape_only) stack.push_back(arg.value);
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct SavedValue {
 struct Rebuild {
   double seconds = 0;
   int64_t ops = 0;
-  int64_t products = 0;  // of those, products of matrices and convolutions: nearly all of a step's FLOPs
+  double flops = 0;       // of those that could be counted (report/flops.h)
+  int64_t uncounted = 0;  // products whose FLOPs the tape does not tell
 };
 
 // Saved values with a common name: of one layer, or of one kind of operator.
@@ -47,6 +49,8 @@ class SavedTape {
   int64_t bytes() const { return bytes_; }
   int64_t outside() const { return outside_; }  // how many came from outside: weights, inputs
 
+  const Rebuild& forward() const { return forward_; }  // all that ran
+
   // What running again takes to have these values, everything else that autograd saved being there.
   Rebuild rebuild(const std::vector<plan::ValueId>& forgotten) const;
 
@@ -60,6 +64,8 @@ class SavedTape {
 
   const plan::Graph& graph_;
   std::vector<SavedValue> values_;
+  std::vector<std::optional<double>> flops_;  // by op
+  Rebuild forward_;
   std::vector<char> saved_;                // by value
   mutable std::vector<uint32_t> visited_;  // by op: in the latest rebuild()
   mutable uint32_t visit_ = 0;

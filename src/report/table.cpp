@@ -55,6 +55,13 @@ std::string human_seconds(double seconds) {
   return fixed(seconds * 1e6, 1) + " us";
 }
 
+std::string human_count(double count) {
+  constexpr std::array<const char*, 7> kUnits = {"", " k", " M", " G", " T", " P", " E"};
+  size_t unit = 0;
+  for (; std::abs(count) >= (unit == 0 ? 1000.0 : 999.95) && unit + 1 < kUnits.size(); ++unit) count /= 1000;
+  return fixed(count, unit == 0 ? 0 : 1) + kUnits[unit];
+}
+
 size_t display_width(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), begins_code_point));
 }

@@ -18,6 +18,9 @@ std::string human_bytes(int64_t bytes);
 // "1.234 s", "56.7 ms", "35.1 us": three or four significant digits.
 std::string human_seconds(double seconds);
 
+// "29.1 G", "0": a count in thousands, millions, ...
+std::string human_count(double count);
+
 // value with a fixed number of decimals: fixed(1.4166, 2) is "1.42".
 std::string fixed(double value, int decimals);
 

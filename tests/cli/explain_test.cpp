@@ -65,7 +65,11 @@ TEST_F(Explain, OpsShowEveryValueAndALayerItsOwn) {
   const Ran one = retrace({"explain", hand_tape(), "--ops", "--layer", "layer2"});
   EXPECT_TRUE(has(one.out, "layer2")) << one.out;
   EXPECT_FALSE(has(one.out, "layer4")) << one.out;
-  EXPECT_TRUE(has(retrace({"explain", hand_tape(), "--ops", "--layer", "nowhere"}).out, "Nothing was saved"));
+  EXPECT_EQ(retrace({"explain", hand_tape(), "--layer", "layer2"}).out, one.out) << "a layer is told value by value";
+  const Ran unknown = retrace({"explain", hand_tape(), "--layer", "layr2"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_TRUE(has(unknown.err, "no layer of the tape is called 'layr2'") && has(unknown.err, "did you mean 'layer2'?"))
+      << unknown.err;
 }
 
 TEST_F(Explain, ALargeTapeIsNotPrintedLineByLine) {

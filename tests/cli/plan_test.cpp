@@ -28,7 +28,7 @@ TEST_F(PlanCommand, JsonSaysWhatThePlanSays) {
 }
 
 TEST_F(PlanCommand, TooSmallABudgetNamesTheSmallestAndThatOneWorks) {
-  expect_refused({"plan", hand_tape(), "--budget", "10KiB", "-o", path("plan.json")}, {"smallest budget that holds"},
+  expect_refused({"plan", hand_tape(), "--budget", "10KiB", "-o", path("plan.json")}, {"smallest budget known to hold"},
                  1);
   EXPECT_FALSE(std::filesystem::exists(path("plan.json")));
   const Ran json = retrace({"plan", hand_tape(), "--budget", "10KiB", "--json"});

@@ -56,6 +56,19 @@ TEST_F(Trace, TakesSizesFromTheCommandLine) {
   EXPECT_GT(plan::plain(large).peak_bytes, plan::plain(usual).peak_bytes);
 }
 
+TEST_F(Trace, ExplainCountsTheFlopsThatAGptHasOnPaper) {
+  ASSERT_EQ(retrace({"trace", "gpt", "--batch", "3", "--seq", "16", "--width", "32", "--heads", "4", "--layers", "2",
+                     "-o", path("gpt.tape")})
+                .code,
+            0);
+  constexpr double kBatch = 3, kLength = 16, kWidth = 32, kLayers = 2;
+  const double products = 24 * kBatch * kLength * kWidth * kWidth;  // query, key, value, out; twice 4 times as wide
+  const double attention = 4 * kBatch * kLength * kLength * kWidth;
+  const auto all = retrace({"explain", path("gpt.tape"), "--json"}).json();
+  EXPECT_EQ(all["forward_flops"].get<double>(), kLayers * (products + attention));
+  EXPECT_EQ(all["forward_uncounted_products"], 0);
+}
+
 TEST_F(Trace, TheOptimizersStateIsLiveWhenTheStepBegins) {
   const auto start_bytes = [&](const char* optimizer) {
     EXPECT_EQ(retrace({"trace", "gpt", "--size", "test", "--optimizer", optimizer, "-o", path("x.tape")}).code, 0);

@@ -40,6 +40,7 @@ refused '65.29 B' --params 7B --layers 80 --hidden 8192
 refused '2^63' --params 7B --seq 9000000000000000
 refused '--hidden' --layers 3
 refused 'bits' --params 7B --memory 80Gb
+refused "[doctor] --memory 'lots'" --params 7B --memory lots
 refused 'percent' --params 7B --memory 50%
 refused 'nothing of the memory' --params 7B --memory 8GiB --reserve 8GiB
 refused 'No such file' "$work/none.tape"

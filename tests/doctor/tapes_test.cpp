@@ -17,10 +17,12 @@
 #include "doctor/checkpointing.h"
 #include "doctor/oom.h"
 #include "doctor/states.h"
+#include "doctor/tape_diagnosis.h"
 #include "doctor/tape_facts.h"
 #include "doctor/two_tapes.h"
 #include "plan/file/file.h"
 #include "plan/solve/plan.h"
+#include "policy/parse.h"
 #include "policy/predict.h"
 
 namespace retrace::test::doctor_tapes {
@@ -268,6 +270,26 @@ TEST(TwoTapes, TellTheBytesOfAThirdBatchExactly) {
     EXPECT_EQ(facts_of(told).activations, facts_of(real).activations) << batch;
     for (const Policy& policy : {recompute_all(), every(2)}) {
       EXPECT_EQ(predict(told, policy).peak_bytes, predict(real, policy).peak_bytes) << policy.name() << " " << batch;
+    }
+  }
+}
+
+TEST(TwoTapes, TheLargestBatchOfEachPolicyFitsAndOneMoreDoesNot) {
+  const TwoTapes tapes(recorded_gpt(with_batch(2)), recorded_gpt(with_batch(5)));
+  TapeRequest request;
+  for (const int64_t tenths : {4, 11, 300}) {
+    request.memory.bytes = plan::plain(tapes.at(5)).peak_bytes * tenths / 10;
+    const TapeDiagnosis d = diagnose(tapes, 5, request);
+    const auto fits = [&](const TapeRow& row, int64_t batch) {
+      const plan::Graph graph = tapes.at(batch);
+      const bool plain = &row == &d.rows.front();
+      return (plain ? plan::plain(graph) : predict(graph, parse_policy(row.name, graph))).peak_bytes <=
+             d.memory.usable();
+    };
+    ASSERT_FALSE(d.rows.empty());
+    for (const TapeRow& row : d.rows) {
+      EXPECT_TRUE(row.largest_batch == 0 || fits(row, row.largest_batch)) << row.name << " " << row.largest_batch;
+      EXPECT_FALSE(fits(row, row.largest_batch + 1)) << row.name << " " << row.largest_batch;
     }
   }
 }

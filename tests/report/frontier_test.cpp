@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "report/hand_trace.h"
+#include "synthetic/graphs.h"
 
 namespace retrace::report {
 namespace {
@@ -23,6 +24,17 @@ TEST(Frontier, EveryPointIsToldBeforeItIsLookedAt) {
   EXPECT_EQ(frontier.points.front().mark, 'a');
   EXPECT_EQ(frontier.points.back().figures.peak_bytes, frontier.plain_bytes) << "the last budget is the plain peak";
   EXPECT_EQ(frontier.points.back().figures.extra_seconds, 0);
+}
+
+TEST(Frontier, TheDialHasEveryNumberUpToWhereNothingIsKept) {
+  const plan::Graph graph = plan::synthetic_transformer(6);
+  std::vector<std::string> names;
+  for (const FrontierPoint& point : find_frontier(graph, {}, 0, [](const std::string&) {}).points)
+    names.push_back(point.figures.policy);
+  ASSERT_GT(names.size(), 6U);
+  for (size_t n = 1; n + 3 <= names.size() && n <= 16; ++n) EXPECT_EQ(names[n], "every:" + std::to_string(n));
+  EXPECT_EQ(names.front(), "full");
+  EXPECT_EQ(names.back(), "recompute_all");
 }
 
 TEST(Frontier, APlotAndAPictureOfOnePointHaveNoHoles) {

@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include <retrace/budget.h>
+#include <retrace/errors.h>
 
 #include "commands.h"
 #include "doctor/diagnosis.h"
@@ -104,7 +105,14 @@ int64_t bytes_of(const char* option, const std::string& text, int64_t whole) {
   const auto& known = doctor::devices();
   if (std::any_of(known.begin(), known.end(), [&](const doctor::Device& device) { return device.name == text; }))
     throw BadInput(std::string("--") + option + " " + text + " is the name of a device: say --device " + text + ".");
-  const Budget amount = budget(text);
+  const Budget amount = [&] {
+    try {
+      return budget(text);
+    } catch (const UsageError& error) {
+      const std::string why = error.what();  // "[budget] 'lots': ..."
+      throw BadInput(std::string("[doctor] --") + option + why.substr(why.find(' ')));
+    }
+  }();
   if (amount.bytes()) return *amount.bytes();
   if (whole == 0)
     throw BadInput(std::string("--") + option + " " + text + ": percent of what? Say an amount such as 80GiB.");

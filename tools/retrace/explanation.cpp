@@ -29,7 +29,8 @@ nlohmann::ordered_json to_json(const report::SavedGroup& group) {
           {"longest_wait_seconds", group.longest_wait_seconds},
           {"rebuild_operators", group.rebuild.ops},
           {"rebuild_seconds", group.rebuild.seconds},
-          {"rebuild_products", group.rebuild.products},
+          {"rebuild_flops", group.rebuild.flops},
+          {"rebuild_uncounted_products", group.rebuild.uncounted},
           {"recomputes_inside", report::recomputes_inside(group.name)}};
 }
 
@@ -124,6 +125,8 @@ nlohmann::ordered_json json_of(const Explanation& explanation, bool ops) {
                              {"operators", graph.ops.size()},
                              {"backward_operators", graph.backward_ops.size()},
                              {"seconds", graph.seconds},
+                             {"forward_flops", saved.forward().flops},
+                             {"forward_uncounted_products", saved.forward().uncounted},
                              {"peak_bytes", full.peak_bytes},
                              {"peak_at", place_of(graph, full.peak_event)},
                              {"at_peak", to_json(full.at_peak)},

@@ -132,7 +132,32 @@ that it takes to have this value alone again, 'rebuild' is their time.
 )" + table.str();
 }
 
-// The cheapest kinds that together take no more than a twentieth of a step to run again.
+// Backward of a product is two products.
+double step_flops(const Explanation& e) { return 3 * e.saved.forward().flops; }
+
+bool is_cheap(const Explanation& e, const report::Rebuild& rebuild) {
+  return rebuild.seconds <= kCheap * e.graph.seconds && rebuild.flops <= kCheap * step_flops(e);
+}
+
+std::string flops_text(const report::Rebuild& rebuild) {
+  if (rebuild.uncounted == 0) return report::human_count(rebuild.flops);
+  return rebuild.flops > 0 ? report::human_count(rebuild.flops) + "+" : "?";
+}
+
+std::string how_counted(const Explanation& e) {
+  const report::Rebuild& forward = e.saved.forward();
+  std::string text =
+      "FLOPs are those of products, convolutions and fused attention, two for each multiplication with its addition; "
+      "other "
+      "operators take a few per element and count none. Forward has " +
+      report::human_count(forward.flops) + ", a step three times as many.";
+  if (forward.uncounted > 0)
+    text += " For " + count(forward.uncounted, "product") +
+            " the tape has no shapes to count them from (?, +): there the measured time alone decides what is cheap.";
+  return wrapped(text);
+}
+
+// The cheapest kinds that together take no more than a twentieth of a step to run again, in time and in FLOPs.
 std::string advice(const Explanation& e, const std::vector<SavedGroup>& groups) {
   std::vector<plan::ValueId> members;
   std::string names;
@@ -143,21 +168,19 @@ std::string advice(const Explanation& e, const std::vector<SavedGroup>& groups) 
     std::vector<plan::ValueId> more = members;
     more.insert(more.end(), g.members.begin(), g.members.end());
     const report::Rebuild then = e.saved.rebuild(more);
-    if (then.seconds > kCheap * e.graph.seconds) break;
+    if (!is_cheap(e, then)) break;
     members = std::move(more);
     bytes += g.bytes;
     all = then;
     names += (names.empty() ? "" : ", ") + g.name;
   }
   if (names.empty())
-    return wrapped("Nothing on this tape is cheap: every kind takes more than 5 % of a step to run again.");
-  const std::string flops =
-      all.products == 0
-          ? "No product or convolution is among what runs again: it is cheap in FLOPs too."
-          : "In FLOPs it may be less so: products or convolutions run again, " + count(all.products, "time") + ".";
+    return wrapped(
+        "Nothing on this tape is cheap: every kind takes more than 5 % of a step's time or FLOPs to run again.");
   return wrapped("Cheap and large, so worth forgetting: " + names + ". Together they hold " + human_bytes(bytes) +
-                 " (" + bytes_share(bytes, e.saved.bytes()) + " of what is saved), and running them again takes " +
-                 human_seconds(all.seconds) + " (" + percent(all.seconds, e.graph.seconds) + " of a step). " + flops);
+                 " (" + bytes_share(bytes, e.saved.bytes()) + " of what is saved); running them again takes " +
+                 human_seconds(all.seconds) + " (" + percent(all.seconds, e.graph.seconds) + " of a step) and " +
+                 flops_text(all) + " FLOPs (" + percent(all.flops, step_flops(e)) + ").");
 }
 
 std::string fused(const std::vector<SavedGroup>& groups) {
@@ -175,19 +198,20 @@ std::string kinds_table(const Explanation& e, const TextOptions& options) {
   const auto groups = e.saved.by_operator();
   if (groups.empty()) return "\nNothing was saved that an operator of the step had made.\n";
   const size_t most = options.rows == 0 ? groups.size() : std::min(groups.size(), options.rows);
-  report::Table table({"operator", "saved", "bytes", "of all", "rebuild", "of a step", "per MiB"});
+  report::Table table({"operator", "saved", "bytes", "of all", "rebuild", "of a step", "FLOPs"});
   for (size_t i = 0; i < most; ++i) {
     const SavedGroup& g = groups[i];
-    const double mib = static_cast<double>(g.bytes) / (1 << 20);
     table.add_row({report::shortened(g.name, 44), std::to_string(g.values), human_bytes(g.bytes),
                    bytes_share(g.bytes, e.saved.bytes()), human_seconds(g.rebuild.seconds),
-                   percent(g.rebuild.seconds, e.graph.seconds), human_seconds(g.rebuild.seconds / mib)});
+                   percent(g.rebuild.seconds, e.graph.seconds), flops_text(g.rebuild)});
   }
-  return "\nThe tape by kind of operator, the cheapest to rebuild per byte first.\n\n" + table.str() +
+  return "\nThe tape by kind of operator, the cheapest to rebuild per byte first: time and\nFLOPs of what would run "
+         "again.\n\n" +
+         table.str() +
          (most < groups.size() ? "... and " + count(static_cast<int64_t>(groups.size() - most), "kind") +
                                      " that cost more; --rows 0 shows all.\n"
                                : "") +
-         "\n" + advice(e, groups) + fused(groups);
+         "\n" + how_counted(e) + "\n" + advice(e, groups) + fused(groups);
 }
 
 std::string policies_table(const Explanation& e) {

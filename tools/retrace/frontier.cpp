@@ -26,9 +26,9 @@ using report::human_bytes;
 
 constexpr const char* kHelp = R"(
 Every policy is a point: so much memory, so much time. The named ones are predicted from the tape: full storage, every:N for each
-N (a dial, not a switch), selective, and recompute_all. The planner answers for any budget; here for a ladder of them, from the
-smallest at a bearable price (below it a little less memory can double the time) to the plain peak. What another point beats
-in both is marked 'worse'.
+N (a dial, not a switch; above 16, and on tapes of more than 5000 operators, a selection), selective, and recompute_all. The
+planner answers for any budget; here for a ladder of them, from the smallest at a bearable price (below it a little less memory
+can double the time) to the plain peak. What another point beats in both is marked 'worse'.
 
 Memory is the peak of all live tensor bytes, weights included. Time is of the whole step, full storage being 1.
 
@@ -40,7 +40,7 @@ Examples:
 
 Exit codes: 0 all is well, 2 the command line or the tape cannot be meant.)";
 
-constexpr size_t kUsualPolicies = 12;  // about as many as there are, for the progress bar
+constexpr size_t kUsualPolicies = 16;  // about as many as there are, for the progress bar
 
 struct Options {
   std::string tape, output;

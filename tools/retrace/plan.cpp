@@ -171,7 +171,7 @@ void print_json(const Options& options, const plan::Graph& graph, const report::
 
 int refuse(const report::PolicyFigures& figures) {
   std::cerr << "retrace: [plan] no plan fits " << human_bytes(*figures.budget_bytes)
-            << ", nothing was written. The smallest budget that holds is " << figures.smallest_bytes << " bytes ("
+            << ", nothing was written. The smallest budget known to hold is " << figures.smallest_bytes << " bytes ("
             << human_bytes(figures.smallest_bytes) << "), filled by " << owners_text(figures.smallest_at_peak) << ".\n";
   return kFailed;
 }

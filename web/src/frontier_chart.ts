@@ -153,7 +153,20 @@ export class FrontierChart {
     }
   }
 
-  // Names that would cover one another are left out, but for the chosen one's.
+  // Whether text of this place would cover the planner's line.
+  private coversLine(u: uPlot, from: number, to: number, baseline: number, ratio: number): boolean {
+    const line = this.report.rungs.map((s) => [u.valToPos(s.peak, "x", true), u.valToPos(this.share(s), "y", true)]);
+    const covers = (y: number) => y > baseline - 13 * ratio && y < baseline + 6 * ratio;
+    return line.some(([x1, y1], i) => {
+      const [x2, y2] = line[Math.max(0, i - 1)];
+      const [left, right] = [Math.max(from, Math.min(x1, x2)), Math.min(to, Math.max(x1, x2))];
+      if (left > right) return false;
+      const at = (x: number) => (x1 === x2 ? y1 : y1 + ((y2 - y1) * (x - x1)) / (x2 - x1));
+      return covers(at(left)) || covers(at(right)) || covers((at(left) + at(right)) / 2);
+    });
+  }
+
+  // Names that would cover one another are left out, but for the chosen one's. The planner's line stays free where it can.
   private drawNames(u: uPlot, ctx: CanvasRenderingContext2D, ratio: number) {
     const taken: { left: number; right: number; y: number }[] = [];
     const { left, width } = u.bbox;
@@ -164,7 +177,8 @@ export class FrontierChart {
       const size = ctx.measureText(s.name).width;
       const onLeft = x + 12 * ratio + size > left + width;
       const from = onLeft ? x - 12 * ratio - size : x + 12 * ratio;
-      const place = [4, -12, 20].map((dy) => y + dy * ratio).find((at) => !taken.some((t) => from < t.right && from + size > t.left && Math.abs(at - t.y) < 14 * ratio));
+      const free = [4, -12, 20, -26].map((dy) => y + dy * ratio).filter((at) => !taken.some((t) => from < t.right && from + size > t.left && Math.abs(at - t.y) < 14 * ratio));
+      const place = free.find((at) => !this.coversLine(u, from, from + size, at, ratio)) ?? free[0];
       if (place === undefined) continue;
       taken.push({ left: from, right: from + size, y: place });
       ctx.textAlign = "left";
