@@ -64,6 +64,18 @@ struct OtherBytes {
 OtherBytes this_window();
 OtherBytes next_window();  // the one that ends with this call
 
+// What comes while it lives and is then on the tape, or gone, does not show in the window's peak.
+class SameWindow {
+ public:
+  SameWindow();
+  ~SameWindow();
+  SameWindow(const SameWindow&) = delete;
+  SameWindow& operator=(const SameWindow&) = delete;
+
+ private:
+  const int64_t peak_;
+};
+
 // The most live at once since it was made, whatever a user's reset_peak() does.
 class PeakWatch {
  public:
