@@ -1,9 +1,10 @@
 // What to let go of when memory runs short: whatever takes the least seconds per byte freed. A value can be forgotten, which takes
 // what else is gone and would be needed to rebuild it, or put away by a kind that gives back every bit (store/kind.h).
 //
-// Time counts too, but weakly: forward asks for no value again that may go, and what is wanted late in backward is rebuilt
-// when there is space for it. What has been rebuilt is another matter. It would be rebuilt once more, so of that goes what is
-// wanted last. A heuristic (after Dynamic Tensor Rematerialization): steps that come back follow a plan instead.
+// Time counts too. In forward, that since it was last used: backward asks for the newest first, and what it asks for late is
+// rebuilt when there is space for it. In backward, that until it is wanted, but weakly, since a shortage there is soon over. What
+// has been rebuilt is another matter: it would be rebuilt once more, so of that goes what is wanted last. A heuristic (after
+// Dynamic Tensor Rematerialization): steps that come back follow a plan instead.
 #pragma once
 
 #include <cstdint>
