@@ -286,6 +286,14 @@ OtherBytes this_window() {
   return {c.total - c.tracked, c.window_peak, c.live[Owner::gradients], c.changes.load(std::memory_order_relaxed)};
 }
 
+SameWindow::SameWindow() : peak_(this_window().peak) {}
+
+SameWindow::~SameWindow() {
+  Counter& c = counter();
+  const std::lock_guard lock(c.mutex);
+  c.window_peak = std::max(peak_, c.total - c.tracked);
+}
+
 PeakWatch::PeakWatch() {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);

@@ -66,6 +66,18 @@ OtherBytes this_window();
 // The one that ends with this call, and began with the one that gave `before`: without a lock if nothing happened in it.
 OtherBytes next_window(const OtherBytes& before = {});
 
+// What comes while it lives and is then on the tape, or gone, does not show in the window's peak.
+class SameWindow {
+ public:
+  SameWindow();
+  ~SameWindow();
+  SameWindow(const SameWindow&) = delete;
+  SameWindow& operator=(const SameWindow&) = delete;
+
+ private:
+  const int64_t peak_;
+};
+
 // The most live at once since it was made, whatever a user's reset_peak() does.
 class PeakWatch {
  public:

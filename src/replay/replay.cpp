@@ -63,7 +63,7 @@ bool Replay::give_up_waiting() {
     const Op* const op = tape_.find_op(order_[i]);
     if (!op) continue;
     for (const TensorArg& arg : op->args) {
-      if (!arg.shape_only) gave_up |= Eviction(tape_).evict(arg.value) > 0;
+      if (!arg.shape_only) gave_up |= Eviction(tape_).forget(arg.value);
     }
   }
   return gave_up;

@@ -112,7 +112,7 @@ bool BudgetedStep::evict_from(const std::vector<std::shared_ptr<SharedTape>>& ta
   for (const auto& shared : tapes) {
     const SharedTape::Entry tape(*shared, wait);
     if (!tape.has_it()) continue;
-    const Eviction::Candidate found = Eviction(*tape).cheapest();
+    const Eviction::Candidate found = Eviction(*tape, spare_bytes()).cheapest();
     if (found.value == kNone || (where && found.score >= best.score)) continue;
     where = shared.get();
     best = found;
@@ -120,14 +120,19 @@ bool BudgetedStep::evict_from(const std::vector<std::shared_ptr<SharedTape>>& ta
   if (!where) return false;
   const SharedTape::Entry tape(*where, wait);
   if (!tape.has_it()) return false;
-  if (Eviction(*tape).evict(best.value) == 0) return tape->is_root(tape->value(best.value));  // one less to choose from
+  if (!Eviction(*tape).evict(best))
+    return best.kind || tape->is_root(tape->value(best.value));  // one less to choose from
   if (tape->budgeted_step) ++tape->budgeted_step->evictions_;
   return true;
 }
 
+// What is put away needs memory itself, and if another thread takes that meanwhile we are asked again.
+int64_t BudgetedStep::spare_bytes() const { return calls_ > 1 ? 0 : budget_bytes() - memory::live_bytes(); }
+
 void BudgetedStep::make_space(int64_t wanted_bytes) {
   const auto own = tape_.lock();
   if (!own) return;
+  const Calls calls(calls_);
   const int64_t asked_bytes = wanted_bytes - memory::live_bytes();
   const auto missing = [&] { return memory::live_bytes() + asked_bytes - budget_bytes(); };
   const bool may_wait = !SharedTape::Lock::is_any_held();

@@ -2,7 +2,7 @@
 //
 // It follows a plan for as long as the step does what the planned one did, and keeps everything autograd saves after
 // that, or if there is no plan. In both cases it is asked before an allocation would break the budget, and makes the tape let
-// go of what is cheapest to rebuild for the bytes it frees and has not been used for long.
+// go of what is cheapest to be without for the bytes it frees (evict.h).
 #pragma once
 
 #include <algorithm>
@@ -72,7 +72,13 @@ class BudgetedStep final : public memory::Governor {
   int64_t most_wanted_bytes() const { return most_wanted_bytes_; }  // the most above the budget that was needed, or 0
 
  private:
+  struct Calls {
+    explicit Calls(int& count) : count(count) { ++count; }
+    ~Calls() { --count; }
+    int& count;
+  };
   bool evict_from(const std::vector<std::shared_ptr<SharedTape>>& tapes, bool wait);
+  int64_t spare_bytes() const;
 
   const bool only_measures_;
   const store::Kinds kinds_;
@@ -86,6 +92,7 @@ class BudgetedStep final : public memory::Governor {
   bool refused_ = false;
   std::atomic<int64_t> evictions_{0};  // other steps evict, too
   int64_t most_wanted_bytes_ = 0;
+  int calls_ = 0;  // of make_space(), one within another
 };
 
 }  // namespace retrace

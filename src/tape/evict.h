@@ -1,13 +1,18 @@
-// Which value to let go of when memory runs short: the one with the least seconds to rebuild per byte freed and per time it
-// is likely to be away. Rebuilding counts what else is gone and would be needed, and what is gone and needs it. In forward
-// the time is that since it was last used; in backward, which asks for the newest first, that until its turn comes. A
-// heuristic (after Dynamic Tensor Rematerialization): steps that come back follow a plan instead.
+// What to let go of when memory runs short: whatever takes the least seconds per byte freed. A value can be forgotten, which takes
+// what else is gone and would be needed to rebuild it, or put away by a kind that gives back every bit (store/kind.h).
+//
+// Time counts too. In forward, that since it was last used: backward asks for the newest first, and what it asks for late is
+// rebuilt when there is space for it. In backward, that until it is wanted, but weakly, since a shortage there is soon over. What
+// has been rebuilt is another matter: it would be rebuilt once more, so of that goes what is wanted last. A heuristic (after
+// Dynamic Tensor Rematerialization): steps that come back follow a plan instead.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
+#include "store/kind.h"
 #include "tape/op.h"
 
 namespace retrace {
@@ -15,42 +20,60 @@ namespace retrace {
 class Tape;
 
 struct EvictionCandidate {
-  ValueId value = kNone;  // none: nothing can go
-  double score = 0;       // seconds per byte and time it would be away
+  ValueId value = kNone;              // none: nothing can go
+  double score = 0;                   // seconds per byte and time it would be away
+  const store::Kind* kind = nullptr;  // that puts it away; null: it is forgotten
 };
 
-// To look at all a tape has takes long, and memory that is short stays so for a while: the best few are remembered.
-struct EvictionRanking {
-  std::vector<EvictionCandidate> best;  // last
-  int64_t made_at = 0;                  // the tape's clock
+// What a tape remembers of it.
+struct EvictionMemory {
+  // To look at all a tape has takes long, and memory that is short stays so for a while: the best few.
+  std::vector<EvictionCandidate> ranking;  // the best is last
+  int64_t ranked_at = 0;                   // the tape's clock
+  struct Way {
+    const store::Kind* kind = nullptr;  // none: it cannot be put away
+    int64_t bytes = 0;                  // that are left
+    double seconds = 0;                 // to store and to load
+  };
+  std::unordered_map<ValueId, Way> ways;  // of what has been looked at
 };
 
 // Of what a tape holds or has rebuilt.
 class Eviction {
  public:
-  explicit Eviction(Tape& tape) : tape_(tape) {}
+  // To put something away takes memory first: at most `spare_bytes`.
+  explicit Eviction(Tape& tape, int64_t spare_bytes = 0) : tape_(tape), spare_bytes_(spare_bytes) {}
 
   using Candidate = EvictionCandidate;
   Candidate cheapest();
-  int64_t evict(ValueId value);  // if it can go; returns the bytes freed
+  // False if it freed nothing: there is one candidate less, since the value was not what its operator had left, or the
+  // kind could not hold it.
+  bool evict(const Candidate& candidate);
+  bool forget(ValueId value);  // if it can go
 
  private:
   Candidate best_ranked();
   template <class MayGo>
   void rank(MayGo may_go);
   std::optional<Candidate> priced(ValueId id);
+  const EvictionMemory::Way& way_of(ValueId id);
+  EvictionMemory::Way look_for_way(ValueId id) const;
   bool is_expendable(ValueId id) const;
   bool is_at_hand(ValueId id);
+  bool will_be_at_hand(ValueId id);
   double replay_seconds(const Op& op, ValueId wanted);
   std::optional<double> seconds_to_rebuild(ValueId id);
+  template <class IsThere>
+  std::optional<double> seconds_to_rebuild(ValueId id, IsThere is_there);
   int64_t evictable_bytes(ValueId id) const;
   double time_away(ValueId id);
   OpId next_use(ValueId id, OpId at);
-  void note_gone(ValueId id);
   Candidate any_evictable();
+  bool put_away(ValueId id, const store::Kind& kind);
   void hold_roots_of(ValueId id);
 
   Tape& tape_;
+  const int64_t spare_bytes_;
 };
 
 }  // namespace retrace

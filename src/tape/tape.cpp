@@ -142,7 +142,12 @@ int32_t Tape::note_settings() {
 
 void Tape::hold(ValueId id, const c10::Storage& storage) {
   Value& v = value(id);
-  if (v.held || put_away(id, storage)) return;
+  if (v.held) return;
+  if (auto stored = v.kind ? store(v, *v.kind, storage) : nullptr) {
+    becomes_held(id);
+    v.held = store::Content::stored(std::move(stored));
+    return note_kept(v.held.bytes());
+  }
   balancing.keeps_any |= !is_root(v);
   becomes_held(id);
   v.held = store::Content::as_it_is(storage);
@@ -157,20 +162,27 @@ void Tape::becomes_held(ValueId id) {
   becomes_source<Pending>(*this, id);
 }
 
-bool Tape::put_away(ValueId id, const c10::Storage& storage) {
-  Value& v = value(id);
-  if (!v.kind) return false;
+std::unique_ptr<const store::Stored> Tape::store(const Value& v, const store::Kind& kind, const c10::Storage& content) {
   const memory::OwnerScope owner(Owner::kept);
   const auto start = cpu().now();
-  auto stored = v.kind->put(storage, v.dtype);
+  auto stored = kind.put(content, v.dtype);
   const auto spent = cpu().now() - start;
-  if (!stored) return false;
+  if (!stored) return nullptr;
   if (const c10::Storage on_device = stored->on_device(); timeline && on_device) timeline->track(on_device);
   for (const StepCounters& one : counters) {
     count(one.get(), &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
   }
-  becomes_held(id);
+  return stored;
+}
+
+bool Tape::put_away(ValueId id, const store::Kind& kind) {
+  Value& v = value(id);
+  const c10::Storage content = v.held.storage();
+  const memory::SameWindow window;  // an operator may be in the middle of its work
+  auto stored = store(v, kind, content);
+  if (!stored) return false;
   v.held = store::Content::stored(std::move(stored));
+  remove_holder(id, content);
   note_kept(v.held.bytes());
   return true;
 }

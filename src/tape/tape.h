@@ -73,6 +73,7 @@ class Tape {
 
   void hold(ValueId value, const c10::Storage& storage);
   void hold_copy(ValueId value, c10::Storage copy);
+  bool put_away(ValueId value, const store::Kind& kind);  // what is held as it is; false if it cannot be held so
   void let_go(ValueId value);
   // A handle keeps a tensor over this value's storage alive; so it counts as kept.
   void add_holder(ValueId value, const c10::Storage& storage);
@@ -138,7 +139,7 @@ class Tape {
   Sweeping sweeping;
   Balancing balancing;
   Pressure pressure;
-  EvictionRanking eviction;
+  EvictionMemory eviction;
   std::vector<StepCounters> counters;  // of everyone who recorded here
   Segmenting segmenting;
   std::shared_ptr<Timeline> timeline;           // of a session's step, else null
@@ -154,7 +155,7 @@ class Tape {
 
  private:
   ValueId add_value(StorageId storage, OpId producer, int64_t bytes);
-  bool put_away(ValueId id, const c10::Storage& storage);
+  std::unique_ptr<const store::Stored> store(const Value& v, const store::Kind& kind, const c10::Storage& content);
   void becomes_held(ValueId id);
   void note_kept(int64_t delta);
   void note_held(ValueId value);

@@ -203,6 +203,11 @@ bool Timeline::looked_for_ways(ValueId value) {
   return std::exchange(looked_for_ways_[at], 1) != 0;
 }
 
+const std::vector<plan::Way>* Timeline::known_ways(ValueId value) const {
+  const auto at = static_cast<size_t>(value);
+  return at < looked_for_ways_.size() && looked_for_ways_[at] ? &graph_.values[at].ways : nullptr;
+}
+
 void Timeline::can_be_held(ValueId value, plan::Way way) {
   graph_.values[static_cast<size_t>(value)].ways.push_back(std::move(way));
 }

@@ -35,7 +35,8 @@ class Timeline {
   void became_root(ValueId value);
   bool can_be_rebuilt(ValueId value) const { return graph_.values[static_cast<size_t>(value)].producer != plan::kNone; }
   void can_be_held(ValueId value, plan::Way way);
-  bool looked_for_ways(ValueId value);  // false the first time
+  bool looked_for_ways(ValueId value);                            // false the first time
+  const std::vector<plan::Way>* known_ways(ValueId value) const;  // null if nobody looked
 
   // A backward begins: gives its kind, equal in steps that did the same so far. What it has run, itself or one of its kind.
   uint64_t begin_backward();

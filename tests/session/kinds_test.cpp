@@ -12,15 +12,19 @@
 #include "plan/file/file.h"
 #include "session/chain.h"
 #include "store/kind.h"
+#include "support/hostile.h"
 
 namespace retrace::test::kinds {
 
 class Outside final : public store::Kind {
  public:
+  // `seconds` is what it says to take.
+  explicit Outside(double seconds = kSeconds) : seconds_(seconds) {}
+
   std::string name() const override { return "outside"; }
 
   std::unique_ptr<const store::Stored> put(const c10::Storage& content, c10::ScalarType) const override {
-    if (content.nbytes() < kSmallestBytes) return nullptr;
+    if (content.nbytes() < kSmallestBytes || is_broken) return nullptr;
     wait();
     ++put_;
     return std::make_unique<Away>(*this, content);
@@ -30,13 +34,15 @@ class Outside final : public store::Kind {
     if (content.nbytes() < kSmallestBytes) return std::nullopt;
     plan::Way way;
     way.kind = name();
-    way.store_seconds = way.load_seconds = kSeconds;
+    way.store_seconds = way.load_seconds = seconds_;
     return way;
   }
 
   int put_count() const { return put_; }
   int taken_count() const { return taken_; }
   int held_count() const { return held_; }
+
+  bool is_broken = false;  // nothing can be put away
 
  private:
   static constexpr size_t kSmallestBytes = 1024;
@@ -69,6 +75,7 @@ class Outside final : public store::Kind {
     std::vector<char> bytes_;
   };
 
+  const double seconds_;
   mutable int put_ = 0, taken_ = 0, held_ = 0;
 };
 
@@ -80,6 +87,9 @@ const HeldValues* held_outside(const PlanSummary& plan) {
 
 class AddedKind : public ::testing::Test {
  protected:
+  AddedKind() = default;
+  explicit AddedKind(double seconds) : outside_(seconds) {}
+
   // Eight activations less than the plain step holds.
   int64_t budget_bytes() const { return work_.plain_peak() - 8 * Chain::kUnit; }
   void run_step(Session& session) {
@@ -134,6 +144,29 @@ TEST_F(AddedKind, IsInTheFilesOfTapesAndPlans) {
       std::find_if(plan.held.begin(), plan.held.end(), [](const auto& held) { return held.kind == "outside"; });
   ASSERT_NE(outside, plan.held.end());
   EXPECT_GT(outside->values, 0);
+}
+
+// One that takes no time: nothing is cheaper to be without than what it puts away.
+class FreeKind : public AddedKind {
+ protected:
+  FreeKind() : AddedKind(0) {}
+};
+
+TEST_F(FreeKind, TakesWhatAFirstStepWouldForget) {
+  Session session(budget(budget_bytes()), {.verify = Verify::always});
+  run_step(session);
+  EXPECT_GE(outside_.put_count(), 8);
+  EXPECT_EQ(outside_.taken_count(), outside_.put_count());
+  EXPECT_EQ(outside_.held_count(), 0);
+  EXPECT_TRUE(hostile() || session.stats().ops_replayed == 0);
+}
+
+TEST_F(FreeKind, ThatCannotHoldWhatItSaidLeavesItToBeForgotten) {
+  outside_.is_broken = true;
+  Session session(budget(budget_bytes()), {.verify = Verify::always});
+  run_step(session);
+  EXPECT_EQ(outside_.put_count(), 0);
+  EXPECT_GT(session.stats().ops_replayed, 0);
 }
 
 TEST(Kinds, AreFoundByNameWhileTheyAreThere) {
