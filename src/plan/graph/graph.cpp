@@ -9,6 +9,12 @@ const std::string& Value::kind_of(int way) const {
   return way == kAsItIs ? as_it_is : ways[at(way - 1)].kind;
 }
 
+const Backward* backward_at(const Graph& graph, int32_t event) {
+  const auto after = std::upper_bound(graph.backwards.begin(), graph.backwards.end(), event,
+                                      [](int32_t e, const Backward& b) { return e < b.begin; });
+  return after != graph.backwards.begin() && event < (after - 1)->end ? &*(after - 1) : nullptr;
+}
+
 uint64_t name_hash(std::string_view name) {
   uint64_t hash = 0xCBF29CE484222325u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;

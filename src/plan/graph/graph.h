@@ -164,6 +164,9 @@ class Choice {
 };
 using Choices = std::vector<Choice>;  // by value
 
+// The backward that an event is in, as far as the graph knows; null: in none.
+const Backward* backward_at(const Graph& graph, int32_t event);
+
 // One more than the largest id of a storage. A graph may name more storages than it has values.
 size_t storage_count(const Graph& graph);
 

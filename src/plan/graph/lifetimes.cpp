@@ -115,9 +115,8 @@ void Lifetimes::read_events() {
 // is dropped.
 int32_t Lifetimes::backward_end(int32_t event) const {
   if (graph_.backwards.size() < 2) return kNever;
-  const auto after = std::upper_bound(graph_.backwards.begin(), graph_.backwards.end(), event,
-                                      [](int32_t e, const Backward& b) { return e < b.begin; });
-  return after == graph_.backwards.begin() ? kNever : (after - 1)->end;
+  const Backward* const backward = backward_at(graph_, event);
+  return backward ? backward->end : kNever;
 }
 
 // By value: before then no replay reads it. Whoever rebuilds it, or something made from it, was asked for it or for that.

@@ -5,14 +5,6 @@
 namespace retrace::plan {
 namespace {
 
-template <class F>
-void for_each_result(const Op& op, F f) {
-  for (const ValueId v : op.fresh) f(v);
-  for (const Arg& arg : op.args) {
-    if (arg.becomes != kNone) f(arg.becomes);
-  }
-}
-
 std::vector<char> saved_values(const Graph& graph) {
   std::vector<char> saved(graph.values.size());
   for (const ValueId v : graph.handles) saved[at(v)] = 1;
@@ -40,7 +32,7 @@ int64_t saved_behind(const Graph& graph, const std::vector<std::vector<OpId>>& r
     work.pop_back();
     for (const OpId o : readers[at(value)]) {
       if (seen[at(o)]++) continue;
-      for_each_result(graph.ops[at(o)], [&](ValueId v) {
+      for_each_output(graph.ops[at(o)], [&](ValueId v) {
         if (graph.values[at(v)].producer != o) return;
         if (saved[at(v)] != 0) bytes += graph.values[at(v)].bytes;
         work.push_back(v);
@@ -52,20 +44,17 @@ int64_t saved_behind(const Graph& graph, const std::vector<std::vector<OpId>>& r
 
 void make_roots(Graph& graph, const std::vector<OpId>& ops) {
   for (const OpId o : ops) {
-    for_each_result(graph.ops[at(o)], [&](ValueId v) { graph.values[at(v)].producer = kNone; });
+    for_each_output(graph.ops[at(o)], [&](ValueId v) { graph.values[at(v)].producer = kNone; });
   }
 }
 
 // By value: the program let go of it before backward began, or between two.
 std::vector<char> released_in_forward(const Graph& graph) {
   std::vector<char> released(graph.values.size());
-  auto backward = graph.backwards.begin();
   for (int32_t e = 0; at(e) < graph.events.size(); ++e) {
     const Event& event = graph.events[at(e)];
     if (event.kind == EventKind::unpack && graph.backwards.size() < 2) break;
-    while (backward != graph.backwards.end() && backward->end <= e) ++backward;
-    const bool in_backward = backward != graph.backwards.end() && backward->begin <= e;
-    if (event.kind == EventKind::release && !in_backward) released[at(event.id)] = 1;
+    if (event.kind == EventKind::release && !backward_at(graph, e)) released[at(event.id)] = 1;
   }
   return released;
 }

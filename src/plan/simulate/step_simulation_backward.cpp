@@ -10,12 +10,10 @@ namespace retrace::plan {
 constexpr char kGone = 2;
 
 void StepSimulation::begin_backward() {
-  const auto after = std::upper_bound(graph_.backwards.begin(), graph_.backwards.end(), now_.next_event,
-                                      [](size_t event, const Backward& b) { return event < at(b.begin); });
-  const bool is_known = after != graph_.backwards.begin() && now_.next_event < at((after - 1)->end);
+  const Backward* const known = backward_at(graph_, static_cast<int32_t>(now_.next_event));
   now_.in_backward = true;
-  now_.in_recorded_backward = is_known && several_ && (after - 1)->records;
-  now_.backward_end = is_known ? at((after - 1)->end) : graph_.events.size();
+  now_.in_recorded_backward = known && several_ && known->records;
+  now_.backward_end = known ? at(known->end) : graph_.events.size();
   for (const HandleId h : now_.saved) {
     if (now_.consumed[at(h)] == 0) change_need<Pending>(*this, graph_.handles[at(h)], 1);
   }

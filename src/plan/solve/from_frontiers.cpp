@@ -30,7 +30,7 @@ class Forward {
     std::vector<int64_t> ends(graph_.ops.size());
     int64_t live = 0, sum = 0;
     for (const OpId o : ops_) {
-      for_each_result(o, [&](ValueId v) {
+      for_each_output(graph_.ops[at(o)], [&](ValueId v) {
         sum += saved[at(v)] != 0 ? graph_.values[at(v)].bytes : 0;
         if (!crosses(v)) return;
         live += graph_.values[at(v)].bytes;
@@ -66,7 +66,7 @@ class Forward {
     for (size_t i = 0; i < ops_.size() && next != moments.end(); ++i) {
       while (next != moments.end() && *next < i) ++next;
       if (next == moments.end()) break;
-      for_each_result(ops_[i], [&](ValueId v) {
+      for_each_output(graph_.ops[at(ops_[i])], [&](ValueId v) {
         if (crosses(v) && last_read_[at(v)] > ops_[*next]) hold(v, choices, 0);
       });
     }
@@ -74,14 +74,6 @@ class Forward {
   }
 
  private:
-  template <class F>
-  void for_each_result(OpId o, F f) const {
-    for (const ValueId v : graph_.ops[at(o)].fresh) f(v);
-    for (const Arg& arg : graph_.ops[at(o)].args) {
-      if (arg.becomes != kNone) f(arg.becomes);
-    }
-  }
-
   bool crosses(ValueId v) const {
     return graph_.values[at(v)].producer != kNone && last_read_[at(v)] > graph_.values[at(v)].producer &&
            lifetimes_.keepable(v);
