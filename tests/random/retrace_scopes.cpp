@@ -92,9 +92,11 @@ class RetraceScopes : public Scopes {
       auto step = session->step();
       if (owed_.count(number) != 0) note_broken(owed_[number] + ", and the next step was not refused");
       held_bytes_ = must_hold(scope) ? *budget_of(scope).bytes() : 0;
+      const int64_t start_bytes = memory::live_bytes();
       body();
       step.end();
-      if (held_bytes_ > 0 && memory::peak_bytes() > held_bytes_) owed_[number] = above_budget();
+      // One that allocated nothing took what was there before, and asked nobody.
+      if (held_bytes_ > 0 && memory::peak_bytes() > std::max(held_bytes_, start_bytes)) owed_[number] = above_budget();
       forget_budget();
       note_step(*session);
     } catch (const InfeasibleBudget& error) {

@@ -122,11 +122,14 @@ export class MemoryChart {
       ctx.moveTo(turn, top);
       ctx.lineTo(turn, top + height);
       ctx.stroke();
-      ctx.fillStyle = colour("muted");
-      ctx.textAlign = "right";
-      ctx.fillText("forward ", turn, top + 14 * ratio);
-      ctx.textAlign = "left";
-      ctx.fillText(" backward", turn, top + 14 * ratio);
+      // On a phone the peak's name is up there too, and says more.
+      if (y(this.scenario.peak) - top > 30 * ratio) {
+        ctx.fillStyle = colour("muted");
+        ctx.textAlign = "right";
+        ctx.fillText("forward ", turn, top + 14 * ratio);
+        ctx.textAlign = "left";
+        ctx.fillText(" backward", turn, top + 14 * ratio);
+      }
     }
     this.drawPeak(ctx, x(curve.time[curve.peak]), y(this.scenario.peak), left + width / 2, ratio);
     ctx.restore();
