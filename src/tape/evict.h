@@ -1,10 +1,9 @@
 // What to let go of when memory runs short: whatever takes the least seconds per byte freed. A value can be forgotten, which takes
 // what else is gone and would be needed to rebuild it, or put away by a kind that gives back every bit (store/kind.h).
 //
-// Time counts too. In forward, that since it was last used: backward asks for the newest first, and what it asks for late is
-// rebuilt when there is space for it. In backward, that until it is wanted, but weakly, since a shortage there is soon over. What
-// has been rebuilt is another matter: it would be rebuilt once more, so of that goes what is wanted last. A heuristic (after
-// Dynamic Tensor Rematerialization): steps that come back follow a plan instead.
+// Time counts too: in forward, that since it was last used; in backward, that until it is wanted, weakly for what is held since
+// forward and strongly for what was rebuilt, which would be rebuilt once more. A heuristic (after Dynamic Tensor
+// Rematerialization), its powers chosen on tapes of our models and examples: steps that come back follow a plan instead.
 #pragma once
 
 #include <cstdint>
