@@ -103,9 +103,9 @@ class Session {
   // The plan the latest step followed or the next one will. None without a budget, or before the second step.
   std::optional<PlanSummary> plan() const;
 
-  // Writes what the latest complete step did (operators, values, times, bytes), for `retrace` to look at; under a budget with
-  // the shortest times of all steps like it and what of it can be held in fewer bytes. Throws UsageError if there was none
-  // yet, or the file cannot be written.
+  // Writes what the latest complete step did, or one just like it (operators, values, times, bytes), for `retrace` to look at;
+  // under a budget with the shortest times of all steps like it and what of it can be held in fewer bytes. Throws UsageError if
+  // there was none yet, or the file cannot be written.
   void save_tape(const std::string& path) const;
 
   // From the next step on, tapes call these weights by their paths, and operators and activations by the module whose weight
