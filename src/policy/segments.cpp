@@ -72,6 +72,7 @@ class Lifetimes {
     }
     find_reads();
     for (size_t i = lifetimes_.size(); i-- > 0;) let_be_made_again(i);
+    for (size_t i = 0; i < lifetimes_.size(); ++i) lifetimes_[i].saved |= waited_for_[i] && !lifetimes_[i].made_again;
   }
 
   const std::vector<Lifetime>& all() const { return lifetimes_; }
@@ -94,6 +95,7 @@ class Lifetimes {
     without_gradient_.push_back(has_gradient_.back() ? v.bytes : 0);
     values_.push_back(id);
     parts_.push_back(0);
+    waited_for_.push_back(0);
   }
 
   Lifetime* find(ValueId id) {
@@ -106,12 +108,14 @@ class Lifetimes {
     for (OpId id = tape_.next_op(); id-- > order_.front();) {
       if (!tape_.has_op(id) || !tape_.is_pending(id)) continue;
       const int32_t at = position_of(id);
+      const bool runs_later = at == count() || order_[static_cast<size_t>(at)] != id;
       for (const TapeView::Arg& arg : tape_.args(id)) {
         if (!arg.shape_only) note_weight(arg.value, at);
         Lifetime* const read = arg.shape_only ? nullptr : find(arg.value);
         if (!read) continue;
         read->last_read = read->held_until = std::max(read->last_read, at);
         read->overwritten |= arg.becomes >= 0;
+        waited_for_[static_cast<size_t>(read - lifetimes_.data())] |= runs_later;
         add_gradient(static_cast<size_t>(read - lifetimes_.data()), at, arg.bytes);
       }
     }
@@ -176,10 +180,11 @@ class Lifetimes {
   const TapeView& tape_;
   const std::vector<OpId>& order_;
   std::vector<Lifetime> lifetimes_;
-  std::vector<ValueId> values_;  // parallel, as are the next three
+  std::vector<ValueId> values_;  // parallel, as are the next four
   std::vector<char> has_gradient_;
   std::vector<int64_t> without_gradient_;  // bytes that no reader has been found for
   std::vector<int32_t> parts_;             // in which it was read
+  std::vector<char> waited_for_;           // by an operator that runs only when backward asks for its result
   std::vector<Gradient> gradients_;
   std::unordered_map<ValueId, int32_t> weights_;  // by which operator it is read next
   std::unordered_map<ValueId, size_t> positions_;

@@ -75,6 +75,19 @@ Program deep_lstm() {
   });
 }
 
+// Its gates are written in place, and each is saved by a clone made in between.
+Program deep_gru() {
+  constexpr int64_t kTokens = 30, kWidth = 32, kBatch = 8, kLength = 48;
+  nn::Embedding embedding(kTokens, kWidth);
+  nn::GRU gru(nn::GRUOptions(kWidth, kWidth).batch_first(true));
+  nn::Linear head(kWidth, kTokens);
+  return train_with_adam(parameters_of(embedding, gru, head), [embedding, gru, head]() mutable {
+    const Tensor tokens = torch::randint(0, kTokens, {kBatch, kLength});
+    const Tensor states = std::get<0>(gru(embedding(tokens)));
+    return F::cross_entropy(head(states).flatten(0, 1), tokens.flatten());
+  });
+}
+
 Program penalized_mlp() {
   constexpr int64_t kRows = 1024, kWidth = 32;
   nn::Sequential net =

@@ -52,6 +52,7 @@ Program lbfgs();          // the optimizer runs forward and backward itself, sev
 
 // deep.cpp: no single value cuts their forward in two, and segments pay
 Program deep_lstm();
+Program deep_gru();
 Program deep_unet();
 Program deep_seq2seq();
 Program penalized_mlp();  // the penalty on its weights is computed first and added last

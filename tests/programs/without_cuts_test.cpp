@@ -16,6 +16,7 @@ namespace retrace::test::programs {
 struct WithoutCuts {
   std::string name;
   Program (*make)();
+  int64_t recompute_all_percent = 60, every_percent = 75;  // of the plain activations, at most
 };
 void PrintTo(const WithoutCuts& program, std::ostream* out) { *out << program.name; }
 
@@ -53,7 +54,8 @@ class ProgramsWithoutCuts : public ::testing::TestWithParam<WithoutCuts> {};
 TEST_P(ProgramsWithoutCuts, TakeMuchLessThanThePlainActivations) {
   RETRACE_SKIP_IF_HOSTILE();
   const LastStep plain = steps_of(GetParam(), std::nullopt);
-  const std::pair<Policy, int64_t> most_percent[] = {{recompute_all(), 60}, {every(2), 75}};
+  const std::pair<Policy, int64_t> most_percent[] = {{recompute_all(), GetParam().recompute_all_percent},
+                                                     {every(2), GetParam().every_percent}};
   for (const auto& [policy, percent] : most_percent) {
     const NothingLeaks nothing_leaks;
     const LastStep ours = steps_of(GetParam(), policy);
@@ -65,8 +67,8 @@ TEST_P(ProgramsWithoutCuts, TakeMuchLessThanThePlainActivations) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ProgramsWithoutCuts,
-                         ::testing::Values(WithoutCuts{"lstm", deep_lstm}, WithoutCuts{"unet", deep_unet},
-                                           WithoutCuts{"seq2seq", deep_seq2seq},
+                         ::testing::Values(WithoutCuts{"lstm", deep_lstm}, WithoutCuts{"gru", deep_gru, 70, 70},
+                                           WithoutCuts{"unet", deep_unet}, WithoutCuts{"seq2seq", deep_seq2seq},
                                            WithoutCuts{"penalized_mlp", penalized_mlp}),
                          [](const auto& info) { return info.param.name; });
 
