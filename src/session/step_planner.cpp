@@ -80,16 +80,21 @@ std::shared_ptr<BudgetedStep> StepPlanner::begin_step(const std::shared_ptr<Time
       [this](size_t index, uint64_t hash) { return find_match(index, hash); },
       [this, weak = std::weak_ptr(timeline)](const BudgetedStep& step) {
         const auto open = weak.lock();
-        if (!open || budget_.is_best_effort() || is_within_percent(step)) return;
+        if (!open || budget_.is_best_effort() || is_within_percent(step, *open)) return;
         const Shortage shortage(open->graph(), step, start_, steps_ == 1);
         shortage.refuse(shortage.smallest_bytes());
       });
 }
 
-// Of the largest step. While steps of other threads come and go nobody can tell what the plain program would take: then it
-// is for the evicting of all of them to come as near as it can.
-bool StepPlanner::is_within_percent(const BudgetedStep& step) const {
-  return budget_.fraction() && (shares_memory_ || step.most_wanted_bytes() <= budget_bytes(nullptr));
+// Of the largest step, be it this one: what the plain program would have taken in it is known by now. While steps of other
+// threads come and go nobody can tell: then it is for the evicting of all of them to come as near as it can.
+bool StepPlanner::is_within_percent(const BudgetedStep& step, const Timeline& timeline) const {
+  if (!budget_.fraction()) return false;
+  const int64_t wanted = step.most_wanted_bytes();
+  if (shares_memory_ || wanted <= budget_bytes(nullptr)) return true;
+  const plan::Graph graph = timeline.graph();
+  const auto plain = static_cast<double>(plan::plain(timeline.without_copies(graph)).peak_bytes);
+  return static_cast<double>(wanted) <= *budget_.fraction() * plain;
 }
 
 bool StepPlanner::is_settled(const std::shared_ptr<const plan::Graph>& latest) const {
@@ -277,9 +282,10 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
   shares_memory_ |= BudgetedStep::open_steps() > 1;
   followed_ = step.plan() && step.evictions() == 0;
   why_not_ = followed_ ? "" : why_no_plan(step, timeline);
+  const bool within_percent = is_within_percent(step, timeline);
   if (step.most_wanted_bytes() > 0 && budget_.is_best_effort()) {
     smallest_bytes_ = std::max(smallest_bytes_, bearable_bytes(timeline.graph()));
-  } else if (step.most_wanted_bytes() > 0 && !step.refused() && !is_within_percent(step)) {
+  } else if (step.most_wanted_bytes() > 0 && !step.refused() && !within_percent) {
     refusal_.emplace(timeline.graph(), step, start_, steps_ == 1);
   }
   if (!timeline.had_backward()) {  // nothing was asked for: nothing to plan
@@ -297,7 +303,7 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
   }
   profile->looked_for_ways |= step.looks_for_ways();
   if (budget_.fraction()) learn_plain(*profile, step, timeline);
-  if (is_within_percent(step)) profile->least_bytes = std::max(profile->least_bytes, step.most_wanted_bytes());
+  if (within_percent) profile->least_bytes = std::max(profile->least_bytes, step.most_wanted_bytes());
   profile->learn_eviction(step, timeline.peak_bytes(), replay_seconds, start_);
   return profile->graph;
 }

@@ -47,7 +47,7 @@ class StepPlanner {
     return StepPeak::of(graph, outcome, start_);
   }
 
-  bool is_within_percent(const BudgetedStep& step) const;
+  bool is_within_percent(const BudgetedStep& step, const Timeline& timeline) const;
   bool needs_plan(const StepProfile& profile) const;
   void plan(StepProfile& profile);
   void start_search(StepProfile& profile);
