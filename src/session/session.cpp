@@ -31,14 +31,36 @@ class SessionState {
   StepCounters counters = std::make_shared<ListedCounters>();  // of the latest step
   int64_t steps = 0;
   bool open = false;
-  std::thread::id thread;                          // of the open step
-  bool ended_elsewhere = false;                    // the step before, on another thread than its own
-  std::optional<StepPlanner> planner;              // of a session under a budget
-  std::shared_ptr<const plan::Graph> graph;        // of the latest complete step
-  std::shared_ptr<const Description> description;  // of that
-  std::shared_ptr<const NameTable> names;          // null: none
+  std::thread::id thread;                  // of the open step
+  bool ended_elsewhere = false;            // the step before, on another thread than its own
+  std::optional<StepPlanner> planner;      // of a session under a budget
+  WrittenStep written;                     // the latest complete step
+  StepStart written_start;                 // of that
+  int alike = 0;                           // steps in a row that were written down and did the same
+  std::shared_ptr<const NameTable> names;  // null: none
   const std::shared_ptr<KnownSteps> known;
+
+  // The next step is expected to be like the latest, and there is nothing left to learn from writing it down.
+  bool next_follows() const {
+    return alike >= kWrittenAlike && written_start == StepStart::now() &&
+           (!planner || planner->is_settled(written.graph));
+  }
+  void learn(Timeline& timeline, std::shared_ptr<const plan::Graph> graph);
+
+ private:
+  static constexpr int kWrittenAlike = 3;
 };
+
+// `graph`: of the step that has ended, unless it followed the one before.
+void SessionState::learn(Timeline& timeline, std::shared_ptr<const plan::Graph> graph) {
+  if (timeline.follows()) return;
+  known->learn(timeline.prefix_hashes());
+  const bool same = written.graph && *written.prefix_hashes == timeline.prefix_hashes();
+  alike = same ? alike + 1 : 1;
+  written.graph = std::move(graph);
+  if (!same) written.prefix_hashes = std::make_shared<const std::vector<uint64_t>>(timeline.prefix_hashes());
+  written.description = std::make_shared<const Description>(timeline.take_description());
+}
 
 }  // namespace detail
 
@@ -86,7 +108,11 @@ Step::Step(std::shared_ptr<detail::SessionState> session) : session_(std::move(s
                         (verify == Verify::first_step && session_->steps == 0 && !open_scopes().empty());
   const bool overruled = detail::recompute_everything() && !session_->planner;
   auto step = std::make_shared<OpenStep>();
-  if (open_scopes().empty()) step->timeline = std::make_shared<Timeline>(session_->names, session_->graph.get());
+  if (open_scopes().empty()) {
+    const bool follows = session_->next_follows();
+    if (!follows) session_->written_start = StepStart::now();
+    step->timeline = std::make_shared<Timeline>(session_->names, session_->written, follows);
+  }
   session_->known->begin_step();
   if (session_->planner) step->budgeted_step = session_->planner->begin_step(step->timeline);
   scope_ = begin_scope({.policy = overruled ? recompute_all() : session_->policy,
@@ -126,12 +152,15 @@ void Step::end() noexcept {
   // Half a step would be taken for a whole one with less to do.
   if (!step->timeline || session->ended_elsewhere || std::uncaught_exceptions() > step->exceptions) return;
   try {
-    auto description = std::make_shared<const Description>(step->timeline->take_description());
-    session->known->learn(step->timeline->prefix_hashes());
-    session->graph = step->budgeted_step ? session->planner->end_step(*step->budgeted_step, *step->timeline,
-                                                                      session->counters->read().replay_seconds)
-                                         : std::make_shared<const plan::Graph>(step->timeline->take_graph());
-    session->description = std::move(description);
+    Timeline& timeline = *step->timeline;
+    std::shared_ptr<const plan::Graph> graph;
+    if (step->budgeted_step) {
+      const double replay_seconds = session->counters->read().replay_seconds;
+      graph = session->planner->end_step(*step->budgeted_step, timeline, replay_seconds);
+    } else if (!timeline.follows()) {
+      graph = std::make_shared<const plan::Graph>(timeline.take_graph());
+    }
+    session->learn(timeline, std::move(graph));
   } catch (...) {  // out of memory: the next step begins without what this one could have taught
   }
 }
@@ -161,8 +190,8 @@ void Session::save_tape(const std::string& path) const {
   std::shared_ptr<const Description> description;
   {
     const std::lock_guard lock(state_->mutex);
-    recorded = state_->graph;
-    description = state_->description;
+    recorded = state_->written.graph;
+    description = state_->written.description;
   }
   if (!recorded) {
     throw UsageError(
@@ -177,6 +206,7 @@ void Session::save_tape(const std::string& path) const {
 void Session::name(const Names& names) {
   const std::lock_guard lock(state_->mutex);
   state_->names = std::make_shared<const NameTable>(state_->names.get(), names);
+  state_->alike = 0;  // the next step is written down with them
 }
 
 const Policy& Session::policy() const { return state_->policy; }

@@ -92,6 +92,14 @@ bool StepPlanner::is_within_percent(const BudgetedStep& step) const {
   return budget_.fraction() && (shares_memory_ || step.most_wanted_bytes() <= budget_bytes(nullptr));
 }
 
+bool StepPlanner::is_settled(const std::shared_ptr<const plan::Graph>& latest) const {
+  const std::lock_guard lock(mutex_);
+  if (profiles_.empty() || profiles_.back()->graph != latest) return false;
+  const StepProfile& profile = *profiles_.back();
+  const Planned* const planned = profile.planned();
+  return planned && planned->followed && profile.timed && profile.as_predicted && profile.looked_for_ways;
+}
+
 bool StepPlanner::needs_plan(const StepProfile& profile) const {
   const int64_t budget = budget_bytes(&profile);
   if (budget == kNoBudget) return false;

@@ -33,10 +33,20 @@ std::shared_ptr<const store::Kinds> kinds_of(const plan::Plan& plan, const plan:
 StepProfile::StepProfile(Timeline& timeline, const StepStart& begin)
     : graph(std::make_shared<const plan::Graph>(timeline.take_graph())),
       prefix_hashes(std::make_shared<const std::vector<uint64_t>>(timeline.prefix_hashes())),
-      start(begin) {}
+      start(begin),
+      seconds(graph->seconds) {}
 
 void StepProfile::learn(const BudgetedStep& step, Timeline& timeline, const StepStart& begin) {
   ++seen;
+  if (!timed) step_seconds.clear();
+  if (step_seconds.size() == kStepsTimed) step_seconds.erase(step_seconds.begin());
+  step_seconds.push_back(timeline.seconds());
+  seconds = median(step_seconds);
+  if (!timeline.follows()) learn_graph(timeline, begin);
+  learn_plan(step, timeline.peak_bytes(), begin);
+}
+
+void StepProfile::learn_graph(Timeline& timeline, const StepStart& begin) {
   plan::Graph latest = timeline.take_graph();
   shortcuts.resize(latest.ops.size());
   for (const auto& [op, seconds] : timeline.shortcuts()) {
@@ -54,22 +64,22 @@ void StepProfile::learn(const BudgetedStep& step, Timeline& timeline, const Step
       if (latest.values[v].ways.empty()) latest.values[v].ways = graph->values[v].ways;
     }
   }
+  latest.seconds = seconds;
+  graph = std::make_shared<const plan::Graph>(std::move(latest));
+  start = begin;
+}
+
+void StepProfile::learn_plan(const BudgetedStep& step, int64_t peak_bytes, const StepStart& begin) {
   Planned* const planned = std::get_if<Planned>(&state);
   const bool tried = planned && step.plan() == planned->plan;
   const auto predicted = static_cast<double>(planned ? planned->peak_bytes(begin) : 0);
-  const auto peak = static_cast<double>(timeline.peak_bytes());
+  const auto peak = static_cast<double>(peak_bytes);
   if (is_evicting()) {
     as_predicted = !step.plan() && step.most_wanted_bytes() == 0;
   } else if (tried && step.kept_to_plan()) {
     as_predicted = step.evictions() == 0 && peak <= predicted && peak >= 0.995 * predicted;
   }
   if (tried) planned->followed = true;
-  if (!timed) step_seconds.clear();
-  if (step_seconds.size() == kStepsTimed) step_seconds.erase(step_seconds.begin());
-  step_seconds.push_back(latest.seconds);
-  latest.seconds = median(step_seconds);
-  graph = std::make_shared<const plan::Graph>(std::move(latest));
-  start = begin;
   // The first step verifies, looks for encodings and evicts, and the first that follows a plan verifies: operators run with
   // cold caches then. Times without that come with the next one, and are worth one plan more.
   const bool undisturbed = as_predicted && (tried || is_evicting()) && !step.plan_is_new();
@@ -129,8 +139,8 @@ PlanSummary StepProfile::summary(int64_t budget_bytes, const StepStart& begin) c
   }
   s.budget_bytes = budget_bytes;
   // What the step takes without rebuilding has become better known since the plan was made.
-  s.seconds = graph->seconds + s.replay_seconds;
-  s.bound_seconds = graph->seconds + std::min(bound_replay_seconds, s.replay_seconds);
+  s.seconds = seconds + s.replay_seconds;
+  s.bound_seconds = seconds + std::min(bound_replay_seconds, s.replay_seconds);
   s.gap = s.seconds > 0 ? (s.seconds - s.bound_seconds) / s.seconds : 0;
   return s;
 }

@@ -56,6 +56,8 @@ struct StepProfile {
   // A step like this has ended. An operator's time is its shortest so far, for its price: noise only adds. The step's is the
   // usual one, for the prediction.
   void learn(const BudgetedStep& step, Timeline& timeline, const StepStart& start);
+  void learn_graph(Timeline& timeline, const StepStart& start);
+  void learn_plan(const BudgetedStep& step, int64_t peak_bytes, const StepStart& start);
   void learn_eviction(const BudgetedStep& step, int64_t peak_bytes, double replay_seconds, const StepStart& start);
 
   // From now on steps follow the plan, unless eviction has been seen to take less time.
@@ -79,6 +81,7 @@ struct StepProfile {
   int64_t least_bytes = 0;           // in percent: what a step has turned out to need
   int64_t seen = 1;                  // steps like this so far
   std::vector<double> step_seconds;  // of the latest steps, rebuilding excluded
+  double seconds = 0;                // the usual one of those
   std::vector<double> shortcuts;     // by op, the shortest measured; 0: only estimated so far
   std::optional<EvictionRecord> eviction;
   std::variant<NotPlanned, Planned, Evicting> state;

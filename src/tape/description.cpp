@@ -103,6 +103,22 @@ void Description::add_to(plan::Graph& graph) const {
   place_backward(graph);
 }
 
+Description Description::first(size_t ops, size_t backwards, const std::vector<char>& known_values) const {
+  Description begun = *this;
+  begun.outputs_end_.resize(ops);
+  const size_t outputs = ops == 0 ? 0 : outputs_end_[ops - 1];
+  if (outputs < outputs_.size()) begun.sizes_.resize(outputs_[outputs].sizes_begin);
+  begun.outputs_.erase(begun.outputs_.begin() + static_cast<std::ptrdiff_t>(outputs), begun.outputs_.end());
+  begun.modules_.resize(names_ ? ops : 0);
+  begun.backwards_.resize(std::min(backwards, backwards_.size()));
+  for (size_t v = 0; v < begun.weights_.size(); ++v) {
+    if (v < known_values.size() && known_values[v]) continue;
+    begun.weights_[v] = nullptr;
+    begun.places_[v] = {};
+  }
+  return begun;
+}
+
 void Description::name_values(plan::Graph& graph) const {
   for (size_t i = 0; i < std::min(graph.values.size(), weights_.size()); ++i) {
     const int32_t module = places_[i].module;

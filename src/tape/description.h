@@ -25,6 +25,9 @@ class Description {
 
   void add_to(plan::Graph& graph) const;
 
+  // As it was after so many operators and backwards, with these values known.
+  Description first(size_t ops, size_t backwards, const std::vector<char>& known_values) const;
+
  private:
   struct Output {
     size_t sizes_begin;  // in sizes_

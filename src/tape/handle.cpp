@@ -107,7 +107,7 @@ void Handle::keep_tensor(const at::Tensor& tensor, Tape& tape, ValueId id) {
   if (tape.budgeted_step->only_measures() && !v.unwritten) {
     if (tape.timeline->can_be_rebuilt(id)) look_for_ways(tape, id, tensor.storage());
   } else {
-    tape.timeline->became_root(id);  // nothing will make us let go of it, so no plan should count on that
+    tape.timeline->became_root(tape, id);  // nothing will make us let go of it, so no plan should count on that
   }
 }
 

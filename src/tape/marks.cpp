@@ -26,7 +26,7 @@ ValueId found_written(Tape& tape, ValueId id, const c10::Storage& storage) {
   const bool whole = tape.marking.whole;
   if (tape.value(id).looks == 1) {
     tape.make_root(id);
-    if (tape.timeline) tape.timeline->became_root(id);  // of a step that is only measured no value has a recipe
+    if (tape.timeline) tape.timeline->became_root(tape, id);  // of a step that is only measured no value has a recipe
     tape.value(id).unwritten = false;
     mark(tape.value(id), storage, whole);
     return id;

@@ -211,8 +211,8 @@ class Recording {
     if (tape.timeline) {
       c10::SmallVector<int64_t, 4> bytes;
       for (const size_t i : fresh_) bytes.push_back(static_cast<int64_t>(outputs_[i].storage().nbytes()));
-      const size_t index = tape.timeline->prefix_hashes().size();
-      const uint64_t hash = tape.timeline->add_hash(*op_, bytes);
+      const size_t index = tape.timeline->ops_met();
+      const uint64_t hash = tape.timeline->add_hash(tape, *op_, bytes);
       tape.marking.place = hash;
       const uint64_t kind = plan::kind_of(traits_.name_hash, fresh_.size());
       if (tape.budgeted_step) tape.budgeted_step->meets_op(index, hash, kind);

@@ -120,7 +120,7 @@ void Tape::make_root(ValueId id) {
   becomes_source<Alive>(*this, id);
   becomes_source<Pending>(*this, id);
   value(id).producer = kNone;
-  if (timeline) timeline->became_root(id);
+  if (timeline) timeline->became_root(*this, id);
 }
 
 void Tape::drop_op(OpId id) {
@@ -128,7 +128,7 @@ void Tape::drop_op(OpId id) {
     if (value(v).producer != id) return;
     becomes_source<Reach>(*this, v);
     value(v).producer = kNone;
-    if (timeline && is_living(v)) timeline->became_root(v);
+    if (timeline && is_living(v)) timeline->became_root(*this, v);
   });
   op_bytes_ -= bytes_of(op(id));
   ops_[static_cast<size_t>(id)].reset();

@@ -15,14 +15,15 @@ uint64_t mixed(uint64_t hash, uint64_t with) {
 
 }  // namespace
 
-Timeline::Timeline(std::shared_ptr<const NameTable> names, const plan::Graph* like) : description_(std::move(names)) {
-  if (like) {
-    graph_.ops.reserve(like->ops.size());
-    graph_.values.reserve(like->values.size());
-    graph_.handles.reserve(like->handles.size());
-    graph_.events.reserve(like->events.size());
-    prefix_hashes_.reserve(like->ops.size());
-    known_.reserve(like->values.size());
+Timeline::Timeline(std::shared_ptr<const NameTable> names, const WrittenStep& like, bool follows)
+    : like_(like), follows_(follows), description_(std::move(names)) {
+  if (like.graph && !follows) {
+    graph_.ops.reserve(like.graph->ops.size());
+    graph_.values.reserve(like.graph->values.size());
+    graph_.handles.reserve(like.graph->handles.size());
+    graph_.events.reserve(like.graph->events.size());
+    prefix_hashes_.reserve(like.graph->ops.size());
+    known_.reserve(like.graph->values.size());
   }
   book_.emplace();
   peak_.emplace();
@@ -87,7 +88,11 @@ int32_t Timeline::number_of(StorageId storage) {
 }
 
 void Timeline::op_begins(Tape& tape) {
-  note_releases(tape);
+  if (follows_) {
+    window_ = memory::next_window(window_);
+  } else {
+    note_releases(tape);
+  }
   op_window_ = window_;
 }
 
@@ -104,6 +109,7 @@ void Timeline::op_made_nothing() {
 }
 
 int32_t Timeline::op_made(Tape& tape, const Op& op, at::TensorList results, bool replayable) {
+  if (follows_) return static_cast<int32_t>(ops_met_ - 1);
   const auto id = static_cast<plan::OpId>(graph_.ops.size());
   plan::Op& recorded = graph_.ops.emplace_back();
   recorded.name = op.name();
@@ -134,11 +140,17 @@ int32_t Timeline::op_made(Tape& tape, const Op& op, at::TensorList results, bool
 
 void Timeline::shortcut_took(const Op& op, double seconds) {
   if (op.timeline_id == kNone) return;
-  graph_.ops[static_cast<size_t>(op.timeline_id)].shortcut_seconds = seconds;
+  if (!follows_) graph_.ops[static_cast<size_t>(op.timeline_id)].shortcut_seconds = seconds;
   shortcuts_.emplace_back(op.timeline_id, seconds);
 }
 
 int32_t Timeline::saved(Tape& tape, ValueId value) {
+  if (follows_) {
+    const auto& handles = like_.graph->handles;
+    const bool same = saves_ < handles.size() && handles[saves_] == value;
+    if (is_next(tape, plan::EventKind::save, same ? static_cast<int32_t>(saves_) : plan::kNone))
+      return static_cast<int32_t>(saves_++);
+  }
   describe(tape, value);
   const auto handle = static_cast<plan::HandleId>(graph_.handles.size());
   graph_.handles.push_back(value);
@@ -148,21 +160,26 @@ int32_t Timeline::saved(Tape& tape, ValueId value) {
 }
 
 void Timeline::unpack_begins(Tape& tape, int32_t handle) {
-  note_releases(tape);
   had_backward_ = true;
+  if (follows_ && is_next(tape, plan::EventKind::unpack, handle)) return;
+  note_releases(tape);
   add_event(plan::EventKind::unpack, handle);
 }
 
-void Timeline::unpack_ended() { window_ = memory::next_window(window_); }
+void Timeline::unpack_ended() {
+  if (!follows_) window_ = memory::next_window(window_);
+}
 
 void Timeline::dropped(Tape& tape, int32_t handle) {
+  if (follows_ && is_next(tape, plan::EventKind::drop, handle)) return;
   note_releases(tape);
   add_event(plan::EventKind::drop, handle);
 }
 
-uint64_t Timeline::begin_backward() { return mixed(prefix_hashes_.empty() ? 1 : prefix_hashes_.back(), ++backwards_); }
+uint64_t Timeline::begin_backward() { return mixed(hash_, ++backwards_); }
 
 void Timeline::backward_begins(bool records) {
+  if (follows_) return;
   const auto now = static_cast<int32_t>(graph_.events.size());
   graph_.backwards.push_back({now, now, records});
 }
@@ -172,6 +189,7 @@ void Timeline::backward_ended() {
 }
 
 void Timeline::ran_backward(std::shared_ptr<const BackwardOps> ops, int32_t events_before) {
+  if (follows_) return;
   description_.add_backward(std::move(ops), events_before);
 }
 
@@ -192,8 +210,13 @@ void Timeline::add_copied(int64_t bytes) {
   copied_since_.emplace_back(graph_.events.size(), copied_bytes_);
 }
 
-void Timeline::became_root(ValueId value) {
+void Timeline::became_root(Tape& tape, ValueId value) {
   const auto at = static_cast<size_t>(value);
+  if (follows_) {
+    const auto& values = like_.graph->values;
+    if (at < values.size() && values[at].producer == plan::kNone) return;
+    write_out(tape);
+  }
   if (at < graph_.values.size()) graph_.values[at].producer = plan::kNone;
 }
 
@@ -205,6 +228,7 @@ bool Timeline::looked_for_ways(ValueId value) {
 
 const std::vector<plan::Way>* Timeline::known_ways(ValueId value) const {
   const auto at = static_cast<size_t>(value);
+  if (follows_) return at < like_.graph->values.size() ? &like_.graph->values[at].ways : nullptr;
   return at < looked_for_ways_.size() && looked_for_ways_[at] ? &graph_.values[at].ways : nullptr;
 }
 
@@ -214,18 +238,24 @@ void Timeline::can_be_held(ValueId value, plan::Way way) {
 
 void Timeline::end(Tape& tape, double seconds) {
   if (std::exchange(ended_, true)) return;
+  seconds_ = seconds;
+  if (follows_) is_next(tape, plan::EventKind::end, 0);
+  if (!follows_) end_graph(tape);
+  ended_peak_bytes_ = peak_->bytes();
+  peak_.reset();
+  book_.reset();  // what outlives the step is for the next one like anything else from outside
+}
+
+void Timeline::end_graph(Tape& tape) {
   note_releases(tape);
   add_event(plan::EventKind::end, 0);
   if (!graph_.backwards.empty()) {  // one that has not ended yet
     plan::Backward& last = graph_.backwards.back();
     if (last.end == last.begin) last.end = static_cast<int32_t>(graph_.events.size());
   }
-  graph_.seconds = seconds;
+  graph_.seconds = seconds_;
   graph_.weight_bytes = std::max(graph_.weight_bytes, memory::live()[memory::Owner::weights]);
   graph_.signature = prefix_hashes_.empty() ? 0 : prefix_hashes_.back();
-  ended_peak_bytes_ = peak_->bytes();
-  peak_.reset();
-  book_.reset();  // what outlives the step is for the next one like anything else from outside
 }
 
 void Timeline::track(const c10::Storage& storage) {
@@ -235,6 +265,7 @@ void Timeline::track(const c10::Storage& storage) {
 // While the step is open the last event's window is too. And weights are known as such when an operator has read them, so
 // more may have been seen.
 plan::Graph Timeline::graph() const {
+  if (follows_) return *like_.graph;
   plan::Graph graph = graph_;
   if (ended_) return graph;
   graph.weight_bytes = std::max(graph.weight_bytes, memory::live()[memory::Owner::weights]);
@@ -257,13 +288,19 @@ plan::Graph Timeline::without_copies(plan::Graph graph) const {
   return graph;
 }
 
-uint64_t Timeline::add_hash(const Op& op, at::IntArrayRef result_bytes) {
-  uint64_t hash = prefix_hashes_.empty() ? 1 : prefix_hashes_.back();
-  hash = mixed(hash, op.traits->name_hash);
-  for (const TensorArg& arg : op.args) hash = mixed(hash, static_cast<uint64_t>(arg.value));
-  for (const int64_t bytes : result_bytes) hash = mixed(hash, static_cast<uint64_t>(bytes));
-  prefix_hashes_.push_back(hash);
-  return hash;
+uint64_t Timeline::add_hash(Tape& tape, const Op& op, at::IntArrayRef result_bytes) {
+  hash_ = mixed(hash_, op.traits->name_hash);
+  for (const TensorArg& arg : op.args)  // backward is another if nobody wants a gradient
+    hash_ = mixed(hash_, static_cast<uint64_t>(arg.value) << 1u | (arg.has_gradient ? 1u : 0u));
+  for (const int64_t bytes : result_bytes) hash_ = mixed(hash_, static_cast<uint64_t>(bytes));
+  if (follows_) {
+    const auto& hashes = *like_.prefix_hashes;
+    const bool same = ops_met_ < hashes.size() && hashes[ops_met_] == hash_;
+    is_next(tape, plan::EventKind::op, same ? static_cast<int32_t>(ops_met_) : plan::kNone);
+  }
+  ++ops_met_;
+  if (!follows_) prefix_hashes_.push_back(hash_);
+  return hash_;
 }
 
 }  // namespace retrace

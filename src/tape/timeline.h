@@ -1,5 +1,9 @@
 // The step as the planner will see it, written down while it happens (see src/plan/graph/graph.h).
 //
+// Most steps do what the one before did, with the same bytes live at the start. Such a step need not be written down again: its
+// timeline follows the one before, and only looks whether each event is the next of the other's. At the first that is not, it
+// writes out what was the same so far, and goes on as any other (timeline_follows.cpp).
+//
 // Value ids are the tape's own. All functions are called with the tape locked.
 #pragma once
 
@@ -10,10 +14,20 @@
 
 namespace retrace {
 
+// A step that was written down.
+struct WrittenStep {
+  std::shared_ptr<const plan::Graph> graph;  // null: none yet
+  std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
+  std::shared_ptr<const Description> description;
+};
+
 class Timeline {
  public:
-  // `like`: a step that this one may be like, or null; then nothing grows while it is recorded.
-  Timeline(std::shared_ptr<const NameTable> names, const plan::Graph* like);
+  // `like`: a step that this one may be like: then nothing grows while it is recorded. `follows`: it is expected to be.
+  Timeline(std::shared_ptr<const NameTable> names, const WrittenStep& like, bool follows);
+
+  // It has been like that step so far; when it has ended: from beginning to end, and nothing was written down.
+  bool follows() const { return follows_; }
 
   // An operator is about to run; it ran (before its results count as on the tape); what it made is on the tape. One that
   // only made a view ends with op_made_nothing().
@@ -32,8 +46,10 @@ class Timeline {
   void copied(ValueId value, int64_t bytes);
   void copy_gone(ValueId value);
 
-  void became_root(ValueId value);
-  bool can_be_rebuilt(ValueId value) const { return graph_.values[static_cast<size_t>(value)].producer != plan::kNone; }
+  void became_root(Tape& tape, ValueId value);
+  bool can_be_rebuilt(ValueId value) const {
+    return written().values[static_cast<size_t>(value)].producer != plan::kNone;
+  }
   void can_be_held(ValueId value, plan::Way way);
   bool looked_for_ways(ValueId value);                            // false the first time
   const std::vector<plan::Way>* known_ways(ValueId value) const;  // null if nobody looked
@@ -48,16 +64,18 @@ class Timeline {
 
   void end(Tape& tape, double seconds);  // nothing is written down after this
   bool ended() const { return ended_; }
-  size_t expected_ops() const { return graph_.ops.capacity(); }
-  size_t expected_values() const { return graph_.values.capacity(); }
+  size_t expected_ops() const { return like_.graph ? like_.graph->ops.size() : 0; }
+  size_t expected_values() const { return like_.graph ? like_.graph->values.size() : 0; }
   bool had_backward() const { return had_backward_; }
+  double seconds() const { return seconds_; }  // of a step that has ended, rebuilding excluded
 
   // Of each shortcut that was taken: the operator's id, and how long it took.
   const std::vector<std::pair<int32_t, double>>& shortcuts() const { return shortcuts_; }
 
-  // Of operators and sizes so far, one entry per operator: equal as long as two steps do the same.
-  const std::vector<uint64_t>& prefix_hashes() const { return prefix_hashes_; }
-  uint64_t add_hash(const Op& op, at::IntArrayRef result_bytes);
+  // Of operators and sizes, one entry per operator: equal as long as two steps do the same. Of a step that has ended.
+  const std::vector<uint64_t>& prefix_hashes() const { return follows_ ? *like_.prefix_hashes : prefix_hashes_; }
+  size_t ops_met() const { return ops_met_; }
+  uint64_t add_hash(Tape& tape, const Op& op, at::IntArrayRef result_bytes);
 
   void track(const c10::Storage& storage);  // it belongs to the tape
 
@@ -70,13 +88,25 @@ class Timeline {
   }  // of everything live, during the step
 
  private:
+  const plan::Graph& written() const { return follows_ ? *like_.graph : graph_; }
+  // Whether this is what comes next in the step it follows. If not, it follows that no longer.
+  bool is_next(Tape& tape, plan::EventKind kind, int32_t id);
+  void write_out(Tape& tape);  // what was the same so far
+  void find_released(const Tape& tape);
   void add_event(plan::EventKind kind, int32_t id);
   void close_window();
   void add_copied(int64_t bytes);
   void note_releases(Tape& tape);
+  void end_graph(Tape& tape);
   void describe(Tape& tape, ValueId value);
   int32_t number_of(StorageId storage);
 
+  const WrittenStep like_;
+  bool follows_;
+  size_t ops_met_ = 0;            // all that were hashed
+  size_t event_ = 0, saves_ = 0;  // the next ones of `like_`, while it follows
+  uint64_t hash_ = 1;             // of all operators so far
+  double seconds_ = 0;
   std::optional<memory::TapeBlocks> book_;  // until the step ends
   std::optional<memory::PeakWatch> peak_;   // likewise
   int64_t ended_peak_bytes_ = 0;

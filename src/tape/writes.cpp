@@ -25,7 +25,7 @@ void keeper_follows(Tape& tape, Handle& keeper, const Tape::Written& written) {
   keeper.hold_as(tape, written.after);
   tape.timeline->dropped(tape, keeper.timeline_id());
   keeper.set_timeline_id(tape.timeline->saved(tape, written.after));
-  if (tape.budgeted_step && !tape.budgeted_step->only_measures()) tape.timeline->became_root(written.after);
+  if (tape.budgeted_step && !tape.budgeted_step->only_measures()) tape.timeline->became_root(tape, written.after);
 }
 
 void hold_rebuilt(Tape& tape, ValueId id) {
