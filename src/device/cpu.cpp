@@ -19,6 +19,7 @@ class Cpu final : public DeviceSupport {
   c10::DeviceType type() const override { return c10::DeviceType::CPU; }
 
   c10::Allocator* allocator() const override { return c10::GetCPUAllocator(); }
+  c10::Allocator* default_allocator() const override { return c10::GetDefaultCPUAllocator(); }
   void set_allocator(c10::Allocator* allocator) const override { c10::SetCPUAllocator(allocator, /*priority=*/1); }
   void copy(void* to, const void* from, size_t bytes) const override { std::memcpy(to, from, bytes); }
   void fill(void* block, unsigned char byte, size_t bytes) const override { std::memset(block, byte, bytes); }

@@ -22,6 +22,7 @@ class DeviceSupport {
 
   // Of LibTorch's tensors; and the one that is to count in its place, from now on.
   virtual c10::Allocator* allocator() const = 0;
+  virtual c10::Allocator* default_allocator() const = 0;  // unless the program has put another in its place
   virtual void set_allocator(c10::Allocator* allocator) const = 0;
   virtual void copy(void* to, const void* from, size_t bytes) const = 0;
   virtual void fill(void* block, unsigned char byte, size_t bytes) const = 0;

@@ -14,6 +14,7 @@
 
 #include "device/device.h"
 #include "libtorch/compat.h"
+#include "memory/blocks.h"
 #include "memory/spin_lock.h"
 
 namespace retrace::memory {
@@ -87,6 +88,7 @@ std::atomic<int64_t> allocations_until_failure{-1};
 [[gnu::tls_model("initial-exec")]] thread_local Owner current_owner = Owner::other;
 [[gnu::tls_model("initial-exec")]] thread_local Governor* current_governor = nullptr;
 c10::Allocator* wrapped = nullptr;
+bool has_own_blocks = false;  // not those of an allocator that the program has put in place
 
 constexpr int index(Owner owner) { return static_cast<int>(owner); }
 
@@ -159,7 +161,8 @@ void free_block(void* block) {
   Header* const header = header_of(block);
   release(header->bytes, header->owner, header->book);
   if (poison.load(std::memory_order_relaxed)) cpu().fill(block, 0xFF, static_cast<size_t>(header->bytes));
-  wrapped->raw_deallocate(header);
+  if (!has_own_blocks) return wrapped->raw_deallocate(header);
+  deallocate_block(header, static_cast<size_t>(header->bytes) + sizeof(Header));
 }
 
 class CountingAllocator final : public compat::Allocator {
@@ -174,7 +177,8 @@ class CountingAllocator final : public compat::Allocator {
     reserve_within_budget(static_cast<int64_t>(bytes), owner);
     void* raw = nullptr;
     try {
-      raw = wrapped->raw_allocate(bytes + sizeof(Header));
+      const size_t all = bytes + sizeof(Header);
+      raw = has_own_blocks ? allocate_block(all) : wrapped->raw_allocate(all);
     } catch (...) {
       release(static_cast<int64_t>(bytes), owner, false);
       throw;
@@ -211,6 +215,7 @@ void move_owner(Header* header, std::optional<Owner> from, Owner to) {
 void install() {
   static const bool done = [] {
     wrapped = cpu().allocator();
+    has_own_blocks = wrapped == cpu().default_allocator();
     cpu().set_allocator(new CountingAllocator);
     return true;
   }();

@@ -9,6 +9,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "plan/solve/related_plan.h"
+
 namespace retrace {
 
 // An operator that a backward ran itself.
@@ -27,16 +29,29 @@ class KnownSteps {
   bool verifies() const { return verifies_; }  // what is new
   bool is_empty() const { return kinds_ == 0; }
 
-  // Verifying takes a good part of a step's time. Of a program whose steps are all of new kinds not each is verified.
+  // Verifying takes a good part of a step's time. Of a program whose steps are all of new kinds not each is verified as a
+  // whole: after a few, only operators that never ran after such others before, and now and then a step.
   void begin_step() {
     ++steps_;
-    may_verify_ = kinds_ < kAlwaysVerified || (kinds_ < kMostKinds && kinds_ * kStepsPerKind <= steps_);
+    recent_ = {};
+    met_.clear();
+    const Often often = written_.empty() && fleeting_.empty() ? kUsually : kIfWritten;
+    verifies_whole_ = kinds_ < often.first_kinds || (kinds_ < kMostKinds && kinds_ * often.steps_per_kind <= steps_);
   }
-  // No verified step that has ended began like this, and this one is to be verified.
-  bool is_new(uint64_t prefix_hash) const { return may_verify_ && prefixes_.count(prefix_hash) == 0; }
+  // The open step has come to an operator. Whether it is new: no verified step that has ended began like this, and this one is to
+  // be verified, or at least this operator.
+  bool is_new(uint64_t prefix_hash, uint64_t op_kind) {
+    recent_.add(op_kind);
+    if (prefixes_.count(prefix_hash) > 0) return false;
+    const uint64_t context = recent_.hash(plan::RecentOps::kMost);
+    const bool is_met = contexts_.count(context) > 0;
+    if (!is_met) met_.push_back(context);
+    return verifies_whole_ || (!is_met && contexts_.size() < kMostContexts);
+  }
 
   void learn(const std::vector<uint64_t>& prefix_hashes) {
-    if (prefix_hashes.empty() || !is_new(prefix_hashes.back())) return;
+    if (contexts_.size() < kMostContexts) contexts_.insert(met_.begin(), met_.end());
+    if (prefix_hashes.empty() || !verifies_whole_ || prefixes_.count(prefix_hashes.back()) > 0) return;
     prefixes_.insert(prefix_hashes.begin(), prefix_hashes.end());
     ++kinds_;
   }
@@ -62,18 +77,26 @@ class KnownSteps {
   }
 
  private:
-  static constexpr int64_t kAlwaysVerified = 4;        // kinds
-  static constexpr int64_t kStepsPerKind = 8;          // after those
-  static constexpr int64_t kMostKinds = 64;            // to remember
+  // How often a new step is verified as a whole. In the first, nothing may be forgotten; in the second it is.
+  struct Often {
+    int64_t first_kinds, steps_per_kind;
+  };
+  static constexpr Often kUsually{2, 32};
+  static constexpr Often kIfWritten{4, 8};   // content was written without LibTorch knowing
+  static constexpr int64_t kMostKinds = 64;  // to remember
+  static constexpr size_t kMostContexts = 20'000;
   static constexpr size_t kMostBackwardOps = 100'000;  // some megabytes
 
   const bool verifies_;
   std::unordered_set<uint64_t> prefixes_, written_, fleeting_;
   std::unordered_map<uint64_t, std::shared_ptr<const BackwardOps>> backwards_;
   size_t backward_ops_ = 0;
-  int64_t steps_ = 0;  // begun
-  int64_t kinds_ = 0;  // verified
-  bool may_verify_ = true;
+  int64_t steps_ = 0;                      // begun
+  int64_t kinds_ = 0;                      // verified
+  bool verifies_whole_ = true;             // the open step
+  plan::RecentOps recent_;                 // in it
+  std::vector<uint64_t> met_;              // contexts in it that are not known yet
+  std::unordered_set<uint64_t> contexts_;  // of operators that were verified: what ran before them
 };
 
 }  // namespace retrace

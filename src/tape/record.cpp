@@ -214,10 +214,10 @@ class Recording {
       const size_t index = tape.timeline->ops_met();
       const uint64_t hash = tape.timeline->add_hash(tape, *op_, bytes);
       tape.marking.place = hash;
-      if (tape.budgeted_step)
-        tape.budgeted_step->meets_op(index, hash, plan::kind_of(traits_.name_hash, fresh_.size()));
+      const uint64_t kind = plan::kind_of(traits_.name_hash, fresh_.size());
+      if (tape.budgeted_step) tape.budgeted_step->meets_op(index, hash, kind);
       const bool verifies = tape.known && tape.known->verifies();
-      is_new = verifies && tape.known->is_new(hash);
+      is_new = verifies && tape.known->is_new(hash, kind);
       plan_is_new = verifies && tape.budgeted_step && tape.budgeted_step->plan_is_new();
     }
     tape.marking.lossy |= tape.budgeted_step && tape.budgeted_step->is_lossy();

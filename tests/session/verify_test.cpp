@@ -98,6 +98,41 @@ TEST(Verify, ASessionVerifiesItsFirstStepUnlessToldNotTo) {
   EXPECT_EQ(verified_per_step({.verify = Verify::never}), (std::vector<bool>{false, false, false}));
 }
 
+// Steps of ever other sizes: whether something was verified in each.
+template <class Program>
+std::vector<bool> verified_in_steps_of(std::vector<int64_t> sizes, Program program) {
+  Session session(recompute_all());
+  std::vector<bool> verified;
+  for (const int64_t size : sizes) {
+    const auto step = session.step();
+    program(torch::randn({size}).requires_grad_()).sum().backward();
+    verified.push_back(session.stats().values_verified > 0);
+  }
+  return verified;
+}
+
+TEST(Verify, OfStepsThatAreAllNewTwoAreVerifiedAndThenWhatIsNewInThem) {
+  RETRACE_SKIP_IF_HOSTILE();
+  EXPECT_EQ(verified_in_steps_of({4, 5, 6, 7, 8, 9},
+                                 [](const Tensor& x) {
+                                   auto y = x.sin().sin().sin();
+                                   return x.numel() < 8 ? y : y.exp().sin();
+                                 }),
+            (std::vector<bool>{true, true, false, false, true, false}))
+      << "the fifth is the first with exp";
+}
+
+TEST(Verify, WhereAPointerWroteMoreStepsAreVerified) {
+  RETRACE_SKIP_IF_HOSTILE();
+  EXPECT_EQ(verified_in_steps_of({4, 5, 6, 7, 8},
+                                 [](const Tensor& x) {
+                                   auto y = x.sin();
+                                   y.data_ptr<float>()[0] = 2;
+                                   return y.sin().sin();
+                                 }),
+            (std::vector<bool>{true, true, true, true, false}));
+}
+
 TEST(Verify, ASessionsFirstStepNamesTheUnstableOperator) {
   auto w = torch::randn({4}).requires_grad_();
   Session session(recompute_all());
