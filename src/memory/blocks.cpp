@@ -36,6 +36,8 @@ void give_back(void* block) { std::free(static_cast<void**>(block)[-1]); }
 // Large blocks that nobody has, the latest last.
 class Waiting {
  public:
+  Waiting() { blocks_.reserve(kMostWaiting + 1); }
+
   void* take(size_t bytes) {
     const std::lock_guard lock(mutex_);
     const auto fits = std::find_if(blocks_.rbegin(), blocks_.rend(), [&](const Block& b) { return b.bytes == bytes; });

@@ -217,7 +217,7 @@ class Recording {
       const uint64_t kind = plan::kind_of(traits_.name_hash, fresh_.size());
       if (tape.budgeted_step) tape.budgeted_step->meets_op(index, hash, kind);
       const bool verifies = tape.known && tape.known->verifies();
-      is_new = verifies && tape.known->is_new(hash, kind);
+      is_new = verifies && !tape.timeline->follows() && tape.known->is_new(hash, kind);
       plan_is_new = verifies && tape.budgeted_step && tape.budgeted_step->plan_is_new();
     }
     tape.marking.lossy |= tape.budgeted_step && tape.budgeted_step->is_lossy();
