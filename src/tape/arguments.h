@@ -41,8 +41,9 @@ class Arguments {
   bool writes(size_t slot) const;
   bool may_write_anything(const Tape& tape) const;
   void suspect_all();
-  bool is_update(const Value& before) const;
-  void prepare_write(Tape& tape, const TensorArg& arg, const at::Tensor& seen);
+  bool leaves_out(const Tape& tape, const TensorArg& arg) const;
+  bool copy_may_pay(const Value& before) const;
+  void prepare_write(Tape& tape, TensorArg& arg, const at::Tensor& seen);
   void need_recipe(Tape& tape, ValueId value);
 
   const Scope& scope_;

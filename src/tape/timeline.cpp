@@ -117,7 +117,7 @@ int32_t Timeline::op_made(Tape& tape, const Op& op, at::TensorList results, bool
     in_parts |= arg.geometry->bytes() != tape.value(arg.value).bytes;
     if (arg.becomes == kNone) continue;
     describe(tape, arg.becomes);
-    graph_.values[static_cast<size_t>(arg.becomes)].producer = replayable ? id : plan::kNone;
+    graph_.values[static_cast<size_t>(arg.becomes)].producer = replayable && !arg.shape_only ? id : plan::kNone;
   }
   for (size_t i = 0; i < op.args.size() && in_parts; ++i) recorded.read_bytes.push_back(op.args[i].geometry->bytes());
   for (const FreshOutput& output : op.fresh) {
