@@ -25,7 +25,8 @@ bool may_copy(Tape& tape, const Value& before) {
   if (wanted_bytes <= tape.budgeted_step->budget_bytes()) return true;
   try {
     const Strict strict(tape.pressure);
-    tape.budgeted_step->make_space(wanted_bytes);
+    tape.budgeted_step->make_space(before.bytes);
+    memory::drop_claim();
   } catch (const OverBudget&) {
     return false;
   }
@@ -158,9 +159,11 @@ void Arguments::prepare_write(Tape& tape, TensorArg& arg, const at::Tensor& seen
   } else if (v.bytes <= kSmallRootBytes) {
     const memory::OwnerScope owner(memory::Owner::kept);
     copies_.emplace_back(arg.value, memory::copy_of(seen.storage()));
+    took_memory_ = true;
   } else {
     repeatable_ = false;
     secure_dependents(tape, arg.value);
+    took_memory_ = true;
   }
 }
 

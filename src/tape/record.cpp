@@ -57,8 +57,9 @@ class Recording {
     Tape& tape = *lock;
     begin_event(tape);
     tape.set_backward_at(kNone);
-    arguments_.read(tape, *stack_);
     if (tape.timeline) tape.timeline->op_begins(tape);
+    arguments_.read(tape, *stack_);
+    if (tape.timeline && arguments_.took_memory()) tape.timeline->op_was_prepared();
     if (!arguments_.replayable()) return;
     op_->settings = tape.note_settings();
     if (!traits_.draws && !traits_.may_draw) return;

@@ -70,8 +70,7 @@ class Example : public ::testing::Test {
     }
     SCOPED_TRACE("within " + std::to_string(bytes) + " bytes of " + std::to_string(plain().peak_bytes));
     expect_plain_digits(within);
-    // Known: a thread that lacks memory while it and another hold the locks of their tapes may take it all the same (seen: 0.1 %).
-    EXPECT_LE(within.peak_bytes, peak_is_reproducible() ? bytes : bytes + bytes / 200);
+    EXPECT_LE(within.peak_bytes, bytes);
   }
 };
 
