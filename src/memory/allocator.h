@@ -100,7 +100,7 @@ class Governor {
   // Called before an allocation of so many bytes that would bring the live bytes above the budget. May free memory and claim()
   // it, may throw instead; if neither, the allocation goes on above the budget.
   virtual void make_space(int64_t bytes) = 0;
-  // The same for a thread that has no governor of its own. Waits for nobody and throws nothing: its owner may wait for that thread.
+  // The same for a thread that has no governor of its own. Does not wait for long and throws nothing: its owner may wait for that thread.
   virtual void make_space_for_other(int64_t bytes) = 0;
 };
 

@@ -15,6 +15,8 @@ std::atomic<int64_t> open_count{0};
 // How long to wait for a tape that another thread has locked. It rebuilds something, and at the end, or when it is short of
 // memory itself, the tape can be had: unless it waits for something else that this thread has.
 constexpr std::chrono::seconds kPatience{2};
+// Of a thread without a step: the one that works on the tape may be waiting for it to end.
+constexpr std::chrono::milliseconds kPatienceForOther{50};
 
 }  // namespace
 
@@ -212,8 +214,8 @@ void BudgetedStep::make_space_for_other(int64_t bytes) {
   if (!own) return;
   Tapes tapes = registry().others(*own);
   tapes.push_back(own);
-  const auto now = SharedTape::Entry::Clock::now();
-  while (!claim(bytes) && evict_from(tapes, turn, now)) {
+  const auto until = SharedTape::Entry::Clock::now() + kPatienceForOther;
+  while (!claim(bytes) && evict_from(tapes, turn, until)) {
   }
 }
 
