@@ -7,7 +7,6 @@
 #include <mutex>
 #include <numeric>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <retrace/errors.h>
@@ -41,6 +40,7 @@ struct Counter {
   SpinLock mutex;
   Bytes live;
   int64_t total = 0;
+  int64_t claimed = 0;               // by all threads, beyond total
   int64_t tracked = 0;               // of total, by open books
   int64_t window_peak = 0;           // of total less tracked
   std::atomic<uint64_t> changes{0};  // of total, tracked and gradients; read without the lock
@@ -87,6 +87,8 @@ std::atomic<bool> poison{false};
 std::atomic<int64_t> allocations_until_failure{-1};
 [[gnu::tls_model("initial-exec")]] thread_local Owner current_owner = Owner::other;
 [[gnu::tls_model("initial-exec")]] thread_local Governor* current_governor = nullptr;
+[[gnu::tls_model("initial-exec")]] thread_local int64_t current_claim = 0;
+std::atomic<Governor*> common_governor{nullptr};
 c10::Allocator* wrapped = nullptr;
 bool has_own_blocks = false;  // not those of an allocator that the program has put in place
 
@@ -107,7 +109,8 @@ std::string describe(const Bytes& bytes) {
 bool reserve(int64_t bytes, Owner owner, int64_t budget_bytes) {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
-  if (c.total + bytes > budget_bytes) return false;
+  if (current_claim < bytes && c.total + c.claimed - current_claim + bytes > budget_bytes) return false;
+  c.claimed -= std::exchange(current_claim, 0);
   TORCH_CHECK_WITH(OutOfMemoryError, !c.limit || c.total + bytes <= *c.limit, "[retrace::memory] an allocation of ",
                    bytes, " bytes would bring the live bytes from ", c.total, " above the limit of ",
                    c.limit.value_or(0), ", so it was refused. Held by: ", describe(c.live),
@@ -131,19 +134,18 @@ void release(int64_t bytes, Owner owner, uint32_t book) {
   }
 }
 
-int64_t total_now() {
-  const std::lock_guard lock(counter().mutex);
-  return counter().total;
-}
-
-// Makes room without the counter's lock, for that frees memory, and tries again if another thread has taken it meanwhile.
+// Makes space without the counter's lock, for that frees memory. One who claims none tries again if another thread has taken
+// it meanwhile.
 void reserve_within_budget(int64_t bytes, Owner owner) {
   constexpr int kTries = 16;
   Governor* const governor = current_governor;
   for (int i = 0; governor && i < kTries; ++i) {
     if (reserve(bytes, owner, governor->budget_bytes())) return;
-    if (i > 0) std::this_thread::yield();  // another thread may be about to free, or to unlock, what we lack
-    governor->make_space(total_now() + bytes);
+    governor->make_space(bytes);
+  }
+  if (Governor* const common = governor ? nullptr : common_governor.load(std::memory_order_acquire)) {
+    if (reserve(bytes, owner, common->budget_bytes())) return;
+    common->make_space_for_other(bytes);
   }
   reserve(bytes, owner, INT64_MAX);
 }
@@ -318,6 +320,29 @@ int64_t PeakWatch::bytes() const {
 }
 
 void set_governor(Governor* governor) { current_governor = governor; }
+void set_common_governor(Governor* governor) { common_governor.store(governor, std::memory_order_release); }
+
+bool claim(int64_t bytes, int64_t budget_bytes) {
+  Counter& c = counter();
+  const std::lock_guard lock(c.mutex);
+  const int64_t others = c.claimed - current_claim;
+  if (c.total + others + bytes > budget_bytes) return false;
+  c.claimed = others + bytes;
+  current_claim = bytes;
+  return true;
+}
+
+void drop_claim() {
+  Counter& c = counter();
+  const std::lock_guard lock(c.mutex);
+  c.claimed -= std::exchange(current_claim, 0);
+}
+
+int64_t taken_bytes() {
+  Counter& c = counter();
+  const std::lock_guard lock(c.mutex);
+  return c.total + c.claimed - current_claim;
+}
 
 std::string_view name(Owner owner) {
   constexpr std::string_view kNames[kOwners] = {"weights", "gradients", "kept", "rebuilt", "other"};

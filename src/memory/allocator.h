@@ -92,18 +92,28 @@ class PeakWatch {
   int64_t bytes_;
 };
 
-// Keeps this thread's allocations within a budget by letting go of what can be rebuilt.
+// Keeps allocations within a budget by letting go of what can be rebuilt.
 class Governor {
  public:
   virtual ~Governor() = default;
   virtual int64_t budget_bytes() const = 0;
-  // Called before an allocation that would bring the live bytes to `wanted_bytes`, above the budget. May free memory, may
-  // throw instead of it; if neither, the allocation goes on above the budget.
-  virtual void make_space(int64_t wanted_bytes) = 0;
+  // Called before an allocation of so many bytes that would bring the live bytes above the budget. May free memory and claim()
+  // it, may throw instead; if neither, the allocation goes on above the budget.
+  virtual void make_space(int64_t bytes) = 0;
+  // The same for a thread that has no governor of its own. Does not wait for long and throws nothing: its owner may wait for that thread.
+  virtual void make_space_for_other(int64_t bytes) = 0;
 };
 
 // Is asked before this thread's allocations from now on, in place of the one before; null: nobody.
 void set_governor(Governor* governor);
+// Is asked, once each, before allocations of threads that have none, for space for others. Must live as long as the process.
+void set_common_governor(Governor* governor);
+
+// Sets memory aside for this thread's next allocation: what a thread has made space for, nobody else under a budget takes
+// meanwhile. False, and nothing has happened, if that would bring what is live or set aside above the budget.
+bool claim(int64_t bytes, int64_t budget_bytes);
+void drop_claim();
+int64_t taken_bytes();  // live, or set aside for other threads
 
 // For fault tests: the n-th allocation from now (0: the next) throws out of memory, once. Negative: none does.
 void fail_allocation_after(int64_t n);

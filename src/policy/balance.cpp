@@ -25,6 +25,15 @@ bool is_held_in_vain(const TapeView& tape, ValueId id) {
   return v.held && v.handles == 0 && v.holders <= 1 && v.uses == 0 && !tape.is_shared(id);
 }
 
+int64_t shared_bytes(const TapeView& tape, const std::vector<ValueId>& held) {
+  int64_t bytes = 0;
+  for (const ValueId id : held) {
+    const TapeView::Value v = tape.value(id);
+    if (v.held && v.handles == 0 && !v.external && tape.is_shared(id)) bytes += v.bytes;
+  }
+  return bytes;
+}
+
 bool is_needed_now(const TapeView& tape, const TapeView::Value& v) {
   return tape.backward_at() >= 0 && v.last_read_by >= tape.backward_at();
 }
@@ -41,7 +50,7 @@ int64_t below_plain_bytes(TapeView& tape) {
   return bytes;
 }
 
-int64_t balance(TapeView& tape, std::vector<ValueId>& all_held) {
+Balance balance(TapeView& tape, std::vector<ValueId>& all_held) {
   int64_t spare = below_plain_bytes(tape);
   std::erase_if(all_held, [&](ValueId id) { return !tape.value(id).held; });
   if (spare < 0 && tape.may_have_idle() && tape.let_go_idle()) return balance(tape, all_held);
@@ -60,7 +69,7 @@ int64_t balance(TapeView& tape, std::vector<ValueId>& all_held) {
     tape.give_up(id);
   }
   if (spare < 0) tape.let_go_roots();
-  return std::max<int64_t>(spare, 0);
+  return {std::max<int64_t>(spare, 0), shared_bytes(tape, all_held)};
 }
 
 }  // namespace retrace

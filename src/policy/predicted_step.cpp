@@ -74,19 +74,25 @@ void PredictedStep::op_begins(OpId id) {
   backward_at_ = kNone;
   const plan::Op& op = graph_.ops[at(id)];
   for (const plan::Arg& arg : op.args) {
-    if (arg.becomes != kNone) prepare_write(op, arg);
+    if (arg.becomes != kNone) prepare_write(id, arg);
   }
 }
 
 // A root this small is copied before an operator overwrites it; a larger one is not.
 constexpr int64_t kSmallRootBytes = 64 * 1024;
 
-void PredictedStep::prepare_write(const plan::Op& op, const plan::Arg& arg) {
+bool PredictedStep::copy_may_pay(OpId id, ValueId before) const {
+  if (value(before).alive > 0) return true;
+  int64_t read_bytes = 0;
+  for (const TapeView::Arg& arg : args(id)) read_bytes += arg.becomes == kNone ? arg.bytes : 0;
+  return !graph_.ops[at(id)].fresh.empty() && read_bytes > graph_.values[at(before)].bytes;
+}
+
+void PredictedStep::prepare_write(OpId id, const plan::Arg& arg) {
   const bool replayable = graph_.values[at(arg.becomes)].producer != kNone;
   const int64_t bytes = graph_.values[at(arg.value)].bytes;
   if (!is_root(arg.value) || state(arg.value).copied || !(replayable || state(arg.value).consumed)) return;
-  const bool is_update = op.fresh.empty() && value(arg.value).alive == 0;
-  if (is_update || bytes > kSmallRootBytes) {
+  if (!copy_may_pay(id, arg.value) || bytes > kSmallRootBytes) {
     simulation_.value(arg.becomes).producer = kNone;
     sweeping_.dirty |= state(arg.value).consumed;
     return;
@@ -98,7 +104,9 @@ void PredictedStep::prepare_write(const plan::Op& op, const plan::Arg& arg) {
 
 void PredictedStep::op_ran(OpId id) {
   const plan::Op& op = graph_.ops[at(id)];
+  for (const ValueId v : op.fresh) small_.made(graph_.values[at(v)].bytes);
   for (const plan::Arg& arg : op.args) {
+    small_.made(graph_.values[at(arg.value)].bytes);
     if (arg.becomes != kNone && !state(arg.value).copied) let_go(arg.value);
   }
   for (const ValueId v : std::exchange(copies_, {})) {
@@ -137,7 +145,9 @@ void PredictedStep::note_held(ValueId id) {
 
 void PredictedStep::saving(ValueId id) {
   sweep_if_due();
-  if (!is_held(id) && state(id).handles == 0 && keeps_any_) instead_.saving(*this, id);
+  if (is_held(id) || is_root(id) || state(id).handles > 0) return;
+  if (keeps_any_) instead_.saving(*this, id);
+  if (!is_held(id) && small_.is_worth_holding(*this, id)) hold(id);
 }
 
 void PredictedStep::saved(ValueId id) {
@@ -203,8 +213,9 @@ void PredictedStep::peak_rises(int64_t more_bytes) {
   const auto is_short = [&] { return simulation_.live_bytes() + more_bytes > limit_bytes(); };
   if (!(is_out_of_balance() || rebuilding_) || !is_short()) return;
   if (is_out_of_balance()) {
-    slack_bytes_ = balance(*this, held_);
-    held_since_balance_ = 0;
+    const Balance balanced = balance(*this, held_);
+    slack_bytes_ = balanced.slack_bytes;
+    held_since_balance_ = balanced.shared_bytes;
   }
   if (!rebuilding_) return;
   // What is being rebuilt comes on top of what the plain program has now.

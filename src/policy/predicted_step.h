@@ -13,6 +13,7 @@
 #include "policy/hold_instead.h"
 #include "policy/rules.h"
 #include "policy/segments.h"
+#include "policy/small_from_large.h"
 #include "policy/sweeping.h"
 #include "policy/tape_view.h"
 
@@ -68,7 +69,8 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   void decide(const PolicyRules& rules);
   void run_backward(const plan::Backward& backward);
   void note_held(ValueId id);
-  void prepare_write(const plan::Op& op, const plan::Arg& arg);
+  bool copy_may_pay(OpId op, ValueId before) const;
+  void prepare_write(OpId op, const plan::Arg& arg);
   bool is_out_of_balance() const { return held_since_balance_ > slack_bytes_; }
 
   void sweep_if_due();
@@ -101,6 +103,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   std::vector<char> repeatable_;  // by op: it can be run again
   std::optional<CutStack> cuts_;
   HoldInstead instead_;
+  SmallFromLarge small_;
   Segmenting segmenting_;
   OpId next_op_ = 0;
   bool in_backward_ = false;  // one that is not recorded

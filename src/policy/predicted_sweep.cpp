@@ -83,7 +83,7 @@ bool PredictedStep::let_go_idle() {
 
 void PredictedStep::let_go_roots() {
   Swept swept(*this);
-  if (sweep::let_go_roots(swept)) drop_lost_ops();
+  if (sweep::let_go_roots(swept, [] { return false; })) drop_lost_ops();
 }
 
 }  // namespace retrace

@@ -172,16 +172,16 @@ bool Replay::may_take_shortcut(const Op& op) {
          });
 }
 
-// What an operator writes is left out of a shortcut, which does not write it.
+// What an operator writes is left out of a shortcut, which does not write it, and where it does without (Arguments::leaves_out).
 std::vector<c10::IValue> Replay::arguments_of(const Op& op, bool with_written) {
   scratch_.resize(op.args.size());
   for (size_t i = 0; i < op.args.size(); ++i) {
     const TensorArg& arg = op.args[i];
-    if (arg.becomes != kNone && with_written) scratch_[i] = scratch_for(op, arg);
+    if (arg.becomes != kNone && with_written && !arg.shape_only) scratch_[i] = scratch_for(op, arg);
   }
   return filled_stack(op, [&](size_t i) -> at::Tensor {
     const TensorArg& arg = op.args[i];
-    if (arg.becomes != kNone && !with_written) return {};
+    if (arg.becomes != kNone && (arg.shape_only || !with_written)) return {};
     c10::Storage storage = scratch_[i];
     // The same content read through another argument sees what the operator writes, as it did in forward.
     for (size_t j = 0; !storage && j < op.args.size(); ++j) {

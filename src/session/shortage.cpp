@@ -17,19 +17,21 @@ std::string described(const InfeasibleBudget::Needs& needs) {
 
 }  // namespace
 
-Shortage::Shortage(const plan::Graph& graph, const BudgetedStep& step, const StepStart& start, bool first_step)
+Shortage::Shortage(const Timeline& timeline, const BudgetedStep& step, const StepStart& start, bool first_step)
     : budget_bytes_(step.given_bytes()), first_step_(first_step) {
-  const plan::Outcome plain = plan::plain(graph);
+  const plan::Graph graph = timeline.graph();
+  const plan::Outcome plain = plan::plain(timeline.without_copies(graph));
   // Of several backwards as if they were one: eviction may not come near to what a plan for them could do.
   plan::Graph as_one = graph;
   as_one.backwards.clear();
   plan::Outcome smallest = plan::smallest(as_one);
-  smallest.peak_bytes = std::min(smallest.peak_bytes + kNumberBytes, std::max(plain.peak_bytes, smallest.peak_bytes));
-  // Other threads had the rest, or the step could not do what the simulator says: then what it needed in fact.
-  if (smallest.peak_bytes <= step.given_bytes()) {
-    smallest.at_peak.other += step.most_wanted_bytes() - smallest.peak_bytes;
-    smallest.peak_bytes = step.most_wanted_bytes();
-  }
+  int64_t named = std::min(smallest.peak_bytes + kNumberBytes, plain.peak_bytes);
+  // Other threads had the rest, or the step could not do what the simulator says: then what it needed in fact. Where the plain
+  // program fits, nothing is forgotten and no more is held than it has.
+  if (named <= step.given_bytes()) named = step.most_wanted_bytes();
+  if (plain.peak_bytes > step.given_bytes()) named = std::min(named, plain.peak_bytes);
+  smallest.at_peak.other += named - smallest.peak_bytes;
+  smallest.peak_bytes = named;
   smallest_ = StepPeak::of(graph, smallest, start);
   plain_ = StepPeak::of(graph, plain, start);
   needs_.weight_bytes = smallest.at_peak.weights;

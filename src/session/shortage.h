@@ -5,13 +5,14 @@
 
 #include "session/step_peak.h"
 #include "tape/budgeted_step.h"
+#include "tape/timeline.h"
 
 namespace retrace {
 
 class Shortage {
  public:
-  // Of a step that began with `start` and did what `graph` says.
-  Shortage(const plan::Graph& graph, const BudgetedStep& step, const StepStart& start, bool first_step);
+  // Of a step that began with `start` and did what the timeline says.
+  Shortage(const Timeline& timeline, const BudgetedStep& step, const StepStart& start, bool first_step);
 
   int64_t smallest_bytes() const { return smallest_.bytes; }
   int64_t smallest_bytes(const StepStart& start) const;  // of a step that begins with that

@@ -81,7 +81,7 @@ std::shared_ptr<BudgetedStep> StepPlanner::begin_step(const std::shared_ptr<Time
       [this, weak = std::weak_ptr(timeline)](const BudgetedStep& step) {
         const auto open = weak.lock();
         if (!open || budget_.is_best_effort() || is_within_percent(step, *open)) return;
-        const Shortage shortage(open->graph(), step, start_, steps_ == 1);
+        const Shortage shortage(*open, step, start_, steps_ == 1);
         shortage.refuse(shortage.smallest_bytes());
       });
 }
@@ -286,7 +286,7 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
   if (step.most_wanted_bytes() > 0 && budget_.is_best_effort()) {
     smallest_bytes_ = std::max(smallest_bytes_, bearable_bytes(timeline.graph()));
   } else if (step.most_wanted_bytes() > 0 && !step.refused() && !within_percent) {
-    refusal_.emplace(timeline.graph(), step, start_, steps_ == 1);
+    refusal_.emplace(timeline, step, start_, steps_ == 1);
   }
   if (!timeline.had_backward()) {  // nothing was asked for: nothing to plan
     auto graph = std::make_shared<const plan::Graph>(timeline.take_graph());

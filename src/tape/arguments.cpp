@@ -25,7 +25,8 @@ bool may_copy(Tape& tape, const Value& before) {
   if (wanted_bytes <= tape.budgeted_step->budget_bytes()) return true;
   try {
     const Strict strict(tape.pressure);
-    tape.budgeted_step->make_space(wanted_bytes);
+    tape.budgeted_step->make_space(before.bytes);
+    memory::drop_claim();
   } catch (const OverBudget&) {
     return false;
   }
@@ -124,26 +125,45 @@ void Arguments::read_tensor(Tape& tape, const at::Tensor& tensor, size_t slot, i
   seen_.push_back(tensor);
 }
 
-// It only writes over something, and nothing that was saved is to be rebuilt from what was there: an optimizer's update, say.
-// The new content is where the program has it anyway, so a copy of the old one to rebuild it from would be memory for
-// nothing.
-bool Arguments::is_update(const Value& before) const {
-  return traits_.only_writes && before.alive == 0 && before.reach == 0;
+// A batch norm's statistics: it adds to them what it found in a batch, and its results depend on that alone. So it is run
+// again without them.
+bool Arguments::leaves_out(const Tape& tape, const TensorArg& arg) const {
+  const Value& v = tape.value(arg.value);
+  return traits_.batch_norm && tape.is_root(v) && !v.consumed &&
+         std::none_of(op_.args.begin(), op_.args.end(), [&](const TensorArg& other) {
+           return other.value == arg.value && !writes(static_cast<size_t>(other.slot));
+         });
+}
+
+// Something saved is to be rebuilt from what is there, or may come to be: then it must be had again. Else a copy is there only
+// to run this operator again, which makes nothing but what it overwrites (an optimizer's update, say), or as a rule what is as
+// large as what it reads. The new content is where the program has it anyway.
+bool Arguments::copy_may_pay(const Value& before) const {
+  if (before.alive > 0 || before.reach > 0) return true;
+  if (traits_.only_writes) return false;
+  int64_t read_bytes = 0;
+  for (const TensorArg& arg : op_.args) {
+    if (!writes(static_cast<size_t>(arg.slot))) read_bytes += arg.geometry->bytes();
+  }
+  return read_bytes > before.bytes;
 }
 
 // The content that is about to be overwritten must stay available to whoever is rebuilt from it, this op included.
-void Arguments::prepare_write(Tape& tape, const TensorArg& arg, const at::Tensor& seen) {
+void Arguments::prepare_write(Tape& tape, TensorArg& arg, const at::Tensor& seen) {
   const Value& v = tape.value(arg.value);
-  if (!(replayable() || v.consumed) || v.held.is_copy()) return;
+  arg.shape_only = leaves_out(tape, arg);
+  if (!(replayable() || v.consumed) || v.held.is_copy() || arg.shape_only) return;
   if (!tape.is_root(v)) return need_recipe(tape, arg.value);
-  if (is_update(v) || !may_copy(tape, v)) {
+  if (!copy_may_pay(v) || !may_copy(tape, v)) {
     repeatable_ = false;
   } else if (v.bytes <= kSmallRootBytes) {
     const memory::OwnerScope owner(memory::Owner::kept);
     copies_.emplace_back(arg.value, memory::copy_of(seen.storage()));
+    took_memory_ = true;
   } else {
     repeatable_ = false;
     secure_dependents(tape, arg.value);
+    took_memory_ = true;
   }
 }
 

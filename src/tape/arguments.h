@@ -32,6 +32,7 @@ class Arguments {
   const Tensors& seen() const { return seen_; }          // parallel to op.args
   const Positions& written() const { return written_; }  // positions in op.args
   bool is_written(ValueId value) const;
+  bool took_memory() const { return took_memory_; }  // for content that is about to be overwritten
   using Copy = std::pair<ValueId, c10::Storage>;
   std::vector<Copy> take_copies() { return std::move(copies_); }  // of what was overwritten
 
@@ -41,14 +42,16 @@ class Arguments {
   bool writes(size_t slot) const;
   bool may_write_anything(const Tape& tape) const;
   void suspect_all();
-  bool is_update(const Value& before) const;
-  void prepare_write(Tape& tape, const TensorArg& arg, const at::Tensor& seen);
+  bool leaves_out(const Tape& tape, const TensorArg& arg) const;
+  bool copy_may_pay(const Value& before) const;
+  void prepare_write(Tape& tape, TensorArg& arg, const at::Tensor& seen);
   void need_recipe(Tape& tape, ValueId value);
 
   const Scope& scope_;
   Op& op_;
   const OpTraits& traits_;
   bool repeatable_;
+  bool took_memory_ = false;
   bool silent_writes_ = false;  // whether the operator writes what its schema does not admit to
   Tensors seen_;
   Positions written_;

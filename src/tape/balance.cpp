@@ -14,16 +14,16 @@ void balance(Tape& tape) {
   if (tape.closed() || tape.budgeted_step || !tape.pressure.may_be_out_of_balance()) return;
   tape.count_needed_recipes();
   RuntimeView view(tape);
-  tape.pressure.slack_bytes = balance(view, tape.balancing.held);
-  tape.pressure.held_since_balance = 0;
+  const Balance balanced = balance(view, tape.balancing.held);
+  tape.pressure.slack_bytes = balanced.slack_bytes;
+  tape.pressure.held_since_balance = balanced.shared_bytes;
 }
 
-void hold_if_no_larger(Tape& tape, ValueId id, const c10::Storage& storage) {
-  if (tape.budgeted_step || !tape.tags_weights || tape.value(id).held || tape.value(id).handles > 0 ||
-      !tape.balancing.keeps_any)
-    return;
+void hold_if_better(Tape& tape, ValueId id, const c10::Storage& storage) {
+  if (tape.budgeted_step || !tape.tags_weights || tape.value(id).held || tape.value(id).handles > 0) return;
   RuntimeView view(tape, &storage);
-  tape.balancing.instead.saving(view, id);
+  if (tape.balancing.keeps_any) tape.balancing.instead.saving(view, id);
+  if (!tape.value(id).held && tape.balancing.small.is_worth_holding(view, id)) view.hold(id);
 }
 
 }  // namespace retrace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "policy/hold_instead.h"
+#include "policy/small_from_large.h"
 #include "tape/op.h"
 
 namespace retrace {
@@ -17,11 +18,13 @@ struct Balancing {
   std::vector<ValueId> held;  // since balance() last looked or still
   HoldInstead instead;        // of what a policy would keep
   bool keeps_any = false;     // that could be rebuilt
+  SmallFromLarge small;
 };
 
 void balance(Tape& tape);  // before an allocation that would raise the step's peak
 int64_t below_plain_bytes(Tape& tape);
-// Autograd is about to save `value`, in a session's step: see policy/hold_instead.h.
-void hold_if_no_larger(Tape& tape, ValueId value, const c10::Storage& storage);
+// Autograd is about to save `value`, in a session's step, and the policy would forget it: see policy/hold_instead.h and
+// policy/small_from_large.h. A checkpoint alone does what its policy says.
+void hold_if_better(Tape& tape, ValueId value, const c10::Storage& storage);
 
 }  // namespace retrace

@@ -9,8 +9,16 @@
 namespace retrace {
 
 namespace {
+
 std::atomic<int64_t> open_count{0};
-}
+
+// How long to wait for a tape that another thread has locked. It rebuilds something, and at the end, or when it is short of
+// memory itself, the tape can be had: unless it waits for something else that this thread has.
+constexpr std::chrono::seconds kPatience{2};
+// Of a thread without a step: the one that works on the tape may be waiting for it to end.
+constexpr std::chrono::milliseconds kPatienceForOther{50};
+
+}  // namespace
 
 int64_t BudgetedStep::open_steps() { return open_count; }
 
@@ -20,6 +28,7 @@ BudgetedStep::BudgetedStep(store::Kinds kinds, PlanMatch match, FindMatch find_m
     : only_measures_(match.budget_bytes == kNoBudget),
       kinds_(std::move(kinds)),
       match_(std::move(match)),
+      given_bytes_(match_.budget_bytes),
       find_match_(std::move(find_match)),
       refuse_(std::move(refuse)) {
   ++open_count;
@@ -41,6 +50,7 @@ void BudgetedStep::meets_op(size_t index, uint64_t prefix_hash, uint64_t kind) {
   const auto& expected = match_.prefix_hashes;
   if (expected && index < expected->size() && (*expected)[index] == prefix_hash) return;
   const auto before = std::exchange(match_, find_match_(index, prefix_hash));
+  given_bytes_ = match_.budget_bytes;
   changed_plan_ |= index > 0 && before.plan != match_.plan;
   diverged_ = !match_.prefix_hashes;
 }
@@ -104,56 +114,109 @@ void BudgetedStep::attach(const std::shared_ptr<SharedTape>& shared, Tape& tape)
   registry().add(shared);
 }
 
-// Lets go of the cheapest value of all these tapes; false if there is none. A tape that another thread has locked is left
-// out, unless we can wait for it: two that wait for each other would wait forever.
-bool BudgetedStep::evict_from(const std::vector<std::shared_ptr<SharedTape>>& tapes, bool wait) {
+// One thread at a time makes space, and has what it frees. Others that are short wait for their turn, with the tapes they have
+// locked lent to the one whose turn it is: each is in an allocation, where it might let go of the same values itself.
+class BudgetedStep::Turn {
+ public:
+  Turn() : is_first_(!std::exchange(has_turn_, true)) {
+    if (!is_first_) return;
+    SharedTape::Lock::lend_all(true);
+    mutex().lock();
+    SharedTape::Lock::lend_all(false);
+  }
+  ~Turn() {
+    if (!is_first_) return;
+    has_turn_ = false;
+    mutex().unlock();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  // Else it is within another of this thread: what is put away needs memory itself.
+  bool is_first() const { return is_first_; }
+
+ private:
+  static std::mutex& mutex() {
+    static auto* const instance = new std::mutex;
+    return *instance;
+  }
+  static thread_local bool has_turn_;
+  const bool is_first_;
+};
+
+thread_local bool BudgetedStep::Turn::has_turn_ = false;
+
+// Lets go of the cheapest value of all these tapes; false if there is none. A tape that another thread has locked for longer is
+// left out.
+bool BudgetedStep::evict_from(const Tapes& tapes, const Turn& turn, Time until) {
   SharedTape* where = nullptr;
   Eviction::Candidate best;
+  const int64_t spare_bytes = turn.is_first() ? budget_bytes() - memory::taken_bytes() : 0;
   for (const auto& shared : tapes) {
-    const SharedTape::Entry tape(*shared, wait);
+    const SharedTape::Entry tape(*shared, until);
     if (!tape.has_it()) continue;
-    const Eviction::Candidate found = Eviction(*tape, spare_bytes()).cheapest();
+    const Eviction::Candidate found = Eviction(*tape, spare_bytes).cheapest();
     if (found.value == kNone || (where && found.score >= best.score)) continue;
     where = shared.get();
     best = found;
   }
   if (!where) return false;
-  const SharedTape::Entry tape(*where, wait);
-  if (!tape.has_it()) return false;
+  const SharedTape::Entry tape(*where, until);
+  if (!tape.has_it()) return true;  // its thread goes on: look again
   if (!Eviction(*tape).evict(best))
     return best.kind || tape->is_root(tape->value(best.value));  // one less to choose from
   if (tape->budgeted_step) ++tape->budgeted_step->evictions_;
   return true;
 }
 
-// What is put away needs memory itself, and if another thread takes that meanwhile we are asked again.
-int64_t BudgetedStep::spare_bytes() const { return calls_ > 1 ? 0 : budget_bytes() - memory::live_bytes(); }
+// As long as nothing is forgotten, what the tape holds and the plain program would not is there in case something will be: if
+// all that is missing is that much, the plain program would fit.
+void BudgetedStep::let_go_extras(SharedTape& own, int64_t bytes) {
+  const SharedTape::Entry tape(own, SharedTape::Entry::Clock::now() + kPatience);
+  if (!tape.has_it() || follows_plan() || evictions_ > 0) return;
+  collect(*tape);  // operators hold the numbers they were given, which are tensors of a few bytes
+  const auto missing = [&] { return memory::taken_bytes() + bytes - budget_bytes(); };
+  if (missing() > -below_plain_bytes(*tape)) return;
+  let_go_roots(*tape, [&] { return missing() <= 0; });
+}
 
-void BudgetedStep::make_space(int64_t wanted_bytes) {
+void BudgetedStep::make_space(int64_t bytes) {
   const auto own = tape_.lock();
   if (!own) return;
-  const Calls calls(calls_);
-  const int64_t asked_bytes = wanted_bytes - memory::live_bytes();
-  const auto missing = [&] { return memory::live_bytes() + asked_bytes - budget_bytes(); };
-  const bool may_wait = !SharedTape::Lock::is_any_held();
+  const Turn turn;
+  const auto in_time = [] { return SharedTape::Entry::Clock::now() + kPatience; };
   const bool strict = own->pressure().strict;
   if (!strict) {
-    const SharedTape::Entry tape(*own, may_wait);
+    const SharedTape::Entry tape(*own, in_time());
     if (tape.has_it() && tape->sweeping.may_have_idle()) let_go_idle(*tape);
   }  // unlocked, so that what was let go of is freed
-  auto tapes = registry().others(*own);
+  if (!strict) let_go_extras(*own, bytes);
+  Tapes tapes = registry().others(*own);
   tapes.push_back(own);
-  while (missing() > 0 && evict_from(tapes, false)) {
+  bool claimed = claim(bytes);
+  for (const auto until : {SharedTape::Entry::Clock::now(), in_time()}) {  // who can be had at once, first
+    while (!claimed && evict_from(tapes, turn, until)) claimed = claim(bytes);
   }
-  while (missing() > 0 && may_wait && tapes.size() > 1 && evict_from(tapes, true)) {
-  }
-  if (missing() > 0 && !strict) {
-    const SharedTape::Entry tape(*own, may_wait);
+  if (!claimed && !strict) {
+    const SharedTape::Entry tape(*own, in_time());
     if (tape.has_it()) let_go_roots(*tape);
   }
-  if (missing() <= 0) return;
+  if (claimed || claim(bytes)) return;
   if (strict && most_wanted_bytes_ == 0) throw OverBudget();
-  most_wanted_bytes_ = std::max(most_wanted_bytes_, memory::live_bytes() + asked_bytes);
+  most_wanted_bytes_ = std::max<int64_t>(most_wanted_bytes_, memory::taken_bytes() + bytes);
+  memory::claim(bytes, INT64_MAX);
+}
+
+void BudgetedStep::make_space_for_other(int64_t bytes) {
+  const Turn turn;
+  if (!turn.is_first()) return;
+  const auto own = tape_.lock();
+  if (!own) return;
+  Tapes tapes = registry().others(*own);
+  tapes.push_back(own);
+  const auto until = SharedTape::Entry::Clock::now() + kPatienceForOther;
+  while (!claim(bytes) && evict_from(tapes, turn, until)) {
+  }
 }
 
 }  // namespace retrace

@@ -62,9 +62,10 @@ class BudgetedStep final : public memory::Governor {
   bool is_lossy() const { return match_.plan && match_.plan->lossy_values() > 0; }  // nothing to compare then
 
   // Once it is broken, what was needed so far: to fight for every byte of a budget that cannot hold would only take time.
-  int64_t given_bytes() const { return match_.budget_bytes; }
-  int64_t budget_bytes() const override { return std::max(match_.budget_bytes, most_wanted_bytes_); }
-  void make_space(int64_t wanted_bytes) override;
+  int64_t given_bytes() const { return given_bytes_; }
+  int64_t budget_bytes() const override { return std::max<int64_t>(given_bytes_, most_wanted_bytes_); }
+  void make_space(int64_t bytes) override;
+  void make_space_for_other(int64_t bytes) override;  // if nothing can go, the other takes what it needs
 
   void check_budget();
   bool refused() const { return refused_; }
@@ -72,17 +73,17 @@ class BudgetedStep final : public memory::Governor {
   int64_t most_wanted_bytes() const { return most_wanted_bytes_; }  // the most above the budget that was needed, or 0
 
  private:
-  struct Calls {
-    explicit Calls(int& count) : count(count) { ++count; }
-    ~Calls() { --count; }
-    int& count;
-  };
-  bool evict_from(const std::vector<std::shared_ptr<SharedTape>>& tapes, bool wait);
-  int64_t spare_bytes() const;
+  class Turn;
+  using Tapes = std::vector<std::shared_ptr<SharedTape>>;
+  using Time = SharedTape::Entry::Clock::time_point;
+  bool claim(int64_t bytes) const { return memory::claim(bytes, budget_bytes()); }
+  void let_go_extras(SharedTape& own, int64_t bytes);
+  bool evict_from(const Tapes& tapes, const Turn& turn, Time until);
 
   const bool only_measures_;
   const store::Kinds kinds_;
   PlanMatch match_;
+  std::atomic<int64_t> given_bytes_;  // match_'s, for other threads
   FindMatch find_match_;
   Refuse refuse_;
   std::weak_ptr<SharedTape> tape_;
@@ -90,9 +91,8 @@ class BudgetedStep final : public memory::Governor {
   bool diverged_ = false;
   bool changed_plan_ = false;
   bool refused_ = false;
-  std::atomic<int64_t> evictions_{0};  // other steps evict, too
-  int64_t most_wanted_bytes_ = 0;
-  int calls_ = 0;  // of make_space(), one within another
+  std::atomic<int64_t> evictions_{0};          // other steps evict, too
+  std::atomic<int64_t> most_wanted_bytes_{0};  // written by its own thread
 };
 
 }  // namespace retrace

@@ -12,7 +12,7 @@
 //   rebuild_each_time    -                   forgotten             freed once it has been read
 //
 // "Held" is by the tape, in the value's kind; for a root that autograd saves, by the handle, in the tensor itself. What is
-// forgotten may still be held instead of something larger (hold_if_no_larger), or as a cut vertex (cuts.h).
+// forgotten may still be held instead of something larger (hold_if_better), or as a cut vertex (cuts.h).
 #pragma once
 
 #include "tape/tape.h"

@@ -83,7 +83,7 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
   if (is_held_when_saved(fate)) {
     tape.hold(id, tensor.storage());
   } else {
-    hold_if_no_larger(tape, id, tensor.storage());
+    hold_if_better(tape, id, tensor.storage());
   }
   value_ = id;
   saved_at_ = tape.next_op();

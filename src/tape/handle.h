@@ -3,6 +3,7 @@
 
 #include <c10/util/SmallVector.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -59,8 +60,8 @@ class Handle final : public compat::SavedVariableHooks, public Recycled<Handle> 
   const Geometry* geometry_ = nullptr;  // in the tape's table
   c10::VariableVersion version_;
   uint32_t saved_version_ = 0;
-  bool orphan_ = false;  // see tape/no_grad_views.h
-  bool unpacked_ = false;
+  bool orphan_ = false;                // see tape/no_grad_views.h
+  std::atomic<bool> unpacked_{false};  // several threads may differentiate one graph
   std::optional<uint64_t> fingerprint_;
   Counters* counters_ = nullptr;  // the tape has them
   int32_t timeline_id_ = -1;

@@ -57,8 +57,9 @@ class Recording {
     Tape& tape = *lock;
     begin_event(tape);
     tape.set_backward_at(kNone);
-    arguments_.read(tape, *stack_);
     if (tape.timeline) tape.timeline->op_begins(tape);
+    arguments_.read(tape, *stack_);
+    if (tape.timeline && arguments_.took_memory()) tape.timeline->op_was_prepared();
     if (!arguments_.replayable()) return;
     op_->settings = tape.note_settings();
     if (!traits_.draws && !traits_.may_draw) return;
@@ -192,7 +193,8 @@ class Recording {
       const auto same = std::find_if(written().begin(), written().end(), [&](size_t j) {
         return op_->args[j].value == arg.value && op_->args[j].becomes != kNone;
       });
-      arg.becomes = same == written().end() ? overwrite(tape, arg, seen()[i], id) : op_->args[*same].becomes;
+      const OpId recipe = arg.shape_only ? kNone : id;  // of one that it is run again without, there is none
+      arg.becomes = same == written().end() ? overwrite(tape, arg, seen()[i], recipe) : op_->args[*same].becomes;
       note_wish(tape, arg.becomes, result++, keep);
       if (!traits_.collective) mark_made(tape, arg.becomes, seen()[i], false);
     }

@@ -7,6 +7,7 @@
 #include "policy/rules.h"
 #include "tape/budgeted_step.h"
 #include "tape/fate.h"
+#include "tape/governors.h"
 #include "tape/no_grad_views.h"
 #include "tape/thread_object.h"
 #include "tape/timeline.h"
@@ -32,40 +33,6 @@ ThreadState& state() { return ThreadObject<ThreadState>::get(); }  // a step or 
 
 void record_this_thread(bool on) { c10::impl::tls_set_dispatch_key_included(compat::kRecordKey, on); }
 
-// Without a budget: nothing is held that costs more than it saves, once more would be live than the plain program has had
-// by now.
-class PlainGovernor final : public memory::Governor {
- public:
-  explicit PlainGovernor(const std::shared_ptr<SharedTape>& tape) : tape_(tape) {}
-
-  int64_t budget_bytes() const override {
-    const auto tape = tape_.lock();
-    if (!tape || !(tape->pressure().may_be_out_of_balance() || tape->pressure().strict)) return INT64_MAX;
-    return std::max(peak_.bytes(), plain_peak_bytes_);
-  }
-
-  void make_space(int64_t wanted_bytes) override {
-    const auto shared = tape_.lock();
-    if (!shared) return;
-    const SharedTape::Entry tape(*shared, !SharedTape::Lock::is_any_held());
-    if (!tape.has_it()) return;
-    balance(*tape);
-    if (!tape->pressure.strict) return;
-    // What is being rebuilt comes on top of what the plain program has now.
-    const int64_t asked_bytes = wanted_bytes - memory::live_bytes();
-    plain_peak_bytes_ = std::max(plain_peak_bytes_, memory::live_bytes() + below_plain_bytes(*tape));
-    const auto is_short = [&] { return memory::live_bytes() + asked_bytes > budget_bytes(); };
-    if (is_short()) let_go_idle(*tape);
-    if (is_short()) let_go_roots(*tape);
-    plain_peak_bytes_ = std::max(plain_peak_bytes_, memory::live_bytes() + asked_bytes);  // no more can be done
-  }
-
- private:
-  std::weak_ptr<SharedTape> tape_;
-  int64_t plain_peak_bytes_ = 0;
-  memory::PeakWatch peak_;
-};
-
 void publish_cuts(Tape& tape, const Scope& scope) {
   if (!scope.rebuild_in_segments) return;
   tape.segmenting.in_segments = true;
@@ -81,6 +48,7 @@ void pop_scope(ThreadState& thread) {
   if (!thread.scopes.empty()) return;
   record_this_thread(false);
   memory::set_governor(nullptr);
+  if (scope->governor) governor_ends(*scope->governor);
   forget_no_grad_views();
   close(*tape);
 }
@@ -130,6 +98,7 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options, Tape::Rebuild re
     scope->governor = options.budgeted_step;
     if (!options.budgeted_step && scope->may_drop) scope->governor = std::make_shared<PlainGovernor>(shared);
     memory::set_governor(scope->governor.get());
+    if (scope->governor) governor_begins(scope->governor);
   }
   thread.scopes.push_back(scope);
   record_this_thread(true);

@@ -1,5 +1,7 @@
 #include "tape/shared_tape.h"
 
+#include <thread>
+
 #include <retrace/errors.h>
 
 namespace retrace {
@@ -48,6 +50,26 @@ bool SharedTape::Lock::is_held(const SharedTape& tape) {
   const Lock* lock = latest_lock;
   while (lock && lock->locked_ != &tape) lock = lock->before_;
   return lock != nullptr;
+}
+
+void SharedTape::Lock::lend_all(bool lent) {
+  for (const Lock* lock = latest_lock; lock; lock = lock->before_) {
+    lock->locked_->lent_.store(lent, std::memory_order_release);
+  }
+}
+
+SharedTape::Entry::Entry(SharedTape& tape, Clock::time_point until) {
+  constexpr std::chrono::microseconds kBetweenLooks{50};
+  bool borrowed = Lock::is_held(tape);
+  while (!borrowed) {
+    lock_.emplace(tape, std::try_to_lock);
+    if (lock_->has_it()) break;
+    borrowed = tape.lent_.load(std::memory_order_acquire);
+    if (borrowed) break;
+    if (Clock::now() >= until) return;
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+  tape_ = &tape.tape_;
 }
 
 SharedTape::Entry::Entry(SharedTape& tape, bool may_wait) {

@@ -1,6 +1,8 @@
 // A tape that several threads use, and the lock without which nobody gets at it: whoever has a Tape& holds its lock.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <mutex>
 #include <optional>
 
@@ -29,6 +31,8 @@ class SharedTape {
 
     static bool is_any_held();  // by this thread
     static bool is_held(const SharedTape& tape);
+    // Whether another thread may borrow the tapes that this one has locked: while it waits for its turn to make space.
+    static void lend_all(bool lent);
 
    private:
     SharedTape* locked_ = nullptr;
@@ -40,6 +44,10 @@ class SharedTape {
   class Entry {
    public:
     explicit Entry(SharedTape& tape, bool may_wait = true);  // without waiting, has_it() may be false
+    // Or borrows it from the thread that has it locked and waits; for whose turn it is to make space. Waits until then for the
+    // lock, or for that thread to wait itself.
+    using Clock = std::chrono::steady_clock;
+    Entry(SharedTape& tape, Clock::time_point until);
 
     bool has_it() const { return tape_ != nullptr; }
     Tape& operator*() const { return *tape_; }
@@ -52,6 +60,7 @@ class SharedTape {
 
  private:
   std::mutex mutex_;
+  std::atomic<bool> lent_{false};
   Tape tape_;
 };
 

@@ -76,9 +76,13 @@ bool let_go_idle(Tape& tape) {
 }
 
 bool let_go_roots(Tape& tape) {
+  return let_go_roots(tape, [] { return false; });
+}
+
+bool let_go_roots(Tape& tape, const std::function<bool()>& is_enough) {
   tape.count_needed_recipes();
   Swept swept(tape);
-  if (!sweep::let_go_roots(swept)) return false;
+  if (!sweep::let_go_roots(swept, is_enough)) return false;
   drop_lost_ops(tape);
   return true;
 }

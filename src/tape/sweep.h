@@ -1,6 +1,8 @@
 // What the tape lets go of when it looks at all it has: ops that nobody can ask for, values that nothing could come to need.
 #pragma once
 
+#include <functional>
+
 #include "policy/sweeping.h"
 
 namespace retrace {
@@ -17,6 +19,7 @@ bool let_go_idle(Tape& tape);
 // The last resort: all roots that nothing forgotten needs. What could be rebuilt from them is then held for good, and the
 // program takes what it takes without us.
 bool let_go_roots(Tape& tape);
+bool let_go_roots(Tape& tape, const std::function<bool()>& is_enough);  // until it is
 
 // Recording has ended: what no handle needs is dropped at once.
 void close(Tape& tape);

@@ -40,6 +40,7 @@ ValueId Tape::add_value(StorageId id, OpId producer, int64_t bytes) {
   v.recorded_at = next_op();
   v.bytes = bytes;
   v.last_used = clock_;
+  balancing.small.made(bytes);
   return storage(id).current = next_value() - 1;
 }
 

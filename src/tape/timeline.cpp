@@ -96,6 +96,8 @@ void Timeline::op_begins(Tape& tape) {
   op_window_ = window_;
 }
 
+void Timeline::op_was_prepared() { op_window_ = window_ = memory::next_window(window_); }
+
 void Timeline::op_ran() {
   window_ = memory::next_window(window_);
   working_bytes_ = std::max<int64_t>(window_.peak - op_window_.now, 0);
@@ -123,7 +125,7 @@ int32_t Timeline::op_made(Tape& tape, const Op& op, at::TensorList results, bool
     in_parts |= arg.geometry->bytes() != tape.value(arg.value).bytes;
     if (arg.becomes == kNone) continue;
     describe(tape, arg.becomes);
-    graph_.values[static_cast<size_t>(arg.becomes)].producer = replayable ? id : plan::kNone;
+    graph_.values[static_cast<size_t>(arg.becomes)].producer = replayable && !arg.shape_only ? id : plan::kNone;
   }
   for (size_t i = 0; i < op.args.size() && in_parts; ++i) recorded.read_bytes.push_back(op.args[i].geometry->bytes());
   for (const FreshOutput& output : op.fresh) {
@@ -278,11 +280,11 @@ plan::Graph Timeline::graph() const {
 
 plan::Graph Timeline::without_copies(plan::Graph graph) const {
   auto change = copied_since_.begin();
-  int64_t before = 0, after = 0;  // the event was written down
+  int64_t before = 0, after = 0;  // the event was written down; a copy for an operator is there before it begins
   for (size_t e = 0; e < graph.events.size(); ++e) {
     for (before = after; change != copied_since_.end() && change->first <= e; ++change) after = change->second;
     plan::Event& event = graph.events[e];
-    event.other_bytes -= before;
+    event.other_bytes -= std::max(before, after);
     event.other_peak = std::max(event.other_peak - after, event.other_bytes);
   }
   return graph;

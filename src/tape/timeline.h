@@ -32,6 +32,7 @@ class Timeline {
   // An operator is about to run; it ran (before its results count as on the tape); what it made is on the tape. One that
   // only made a view ends with op_made_nothing().
   void op_begins(Tape& tape);
+  void op_was_prepared();  // in between: memory was taken that belongs neither to it nor to what came before
   void op_ran();
   void op_made_nothing();
   int32_t op_made(Tape& tape, const Op& op, at::TensorList results, bool replayable);  // gives its id

@@ -29,12 +29,9 @@ class Example : public ::testing::Test {
     return name;
   }
 
-  // No two steps are of a kind, and a step that was never seen is given the percentage of the largest that was, with the
-  // optimizer state that has appeared since: an estimate.
-  static double percent_tolerance() {
-    if (name() == "lbfgs") return 0.1;  // what it lets go of in the middle of a step is counted to the end
-    return name() == "lstm" || name() == "packed_gru" || name() == "force_field" ? 0.05 : 0;
-  }
+  // A step that was never seen is given the percentage of the largest that was, with the optimizer state that has appeared
+  // since: an estimate. Of force_field's steps it is too high: 80 % came out at 82.7.
+  static double percent_tolerance() { return name() == "force_field" ? 0.03 : 0; }
 
   // Threads take turns as they like: how much is live at once differs from run to run, of the plain program too. A budget in
   // bytes holds all the same.
@@ -70,8 +67,7 @@ class Example : public ::testing::Test {
     }
     SCOPED_TRACE("within " + std::to_string(bytes) + " bytes of " + std::to_string(plain().peak_bytes));
     expect_plain_digits(within);
-    // Known: a thread that lacks memory while it and another hold the locks of their tapes may take it all the same (seen: 0.1 %).
-    EXPECT_LE(within.peak_bytes, peak_is_reproducible() ? bytes : bytes + bytes / 200);
+    EXPECT_LE(within.peak_bytes, bytes);
   }
 };
 

@@ -1,6 +1,8 @@
 // No policy takes more than the plain program: what is held in vain is given up.
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "policy/balance.h"
 
 namespace retrace::test::balance_of {
@@ -10,6 +12,7 @@ class View final : public TapeView {
  public:
   std::vector<Value> values;
   OpId at = -1;
+  std::set<ValueId> shared;  // with the program
 
   ValueId add(int64_t bytes, bool saved, bool held, OpId last_read_by) {
     Value v;
@@ -32,7 +35,7 @@ class View final : public TapeView {
     }
     return ids;
   }
-  bool is_shared(ValueId) const override { return false; }
+  bool is_shared(ValueId id) const override { return shared.count(id) > 0; }
   bool is_elsewhere(ValueId) const override { return false; }
   OpId next_op() const override { return next_value(); }
   OpId backward_at() const override { return at; }
@@ -56,7 +59,7 @@ TEST(Balance, WhatIsHeldPaysWhileMoreThanThatIsForgotten) {
   const auto held = tape.add(100, false, true, 1);
   tape.add(150, true, false, -1);
   std::vector<TapeView::ValueId> all{held};
-  EXPECT_EQ(balance(tape, all), 50);
+  EXPECT_EQ(balance(tape, all).slack_bytes, 50);
   EXPECT_TRUE(tape.value(held).held);
 }
 
@@ -65,7 +68,7 @@ TEST(Balance, WhatDoesNotPayIsGivenUp) {
   const auto held = tape.add(100, false, true, 1);
   tape.add(80, true, false, -1);
   std::vector<TapeView::ValueId> all{held};
-  EXPECT_EQ(balance(tape, all), 80);
+  EXPECT_EQ(balance(tape, all).slack_bytes, 80);
   EXPECT_FALSE(tape.value(held).held);
 }
 
@@ -94,9 +97,23 @@ TEST(Balance, OfEquallyLargeOnesTheFirstIsGivenUp) {
   const auto first = tape.add(100, false, true, 2), second = tape.add(100, false, true, 2);
   tape.add(110, true, false, -1);
   std::vector<TapeView::ValueId> all{second, first};
-  EXPECT_EQ(balance(tape, all), 10);
+  EXPECT_EQ(balance(tape, all).slack_bytes, 10);
   EXPECT_FALSE(tape.value(first).held);
   EXPECT_TRUE(tape.value(second).held);
+}
+
+// Else nobody would look again when the program lets go of it: to do so is no event.
+TEST(Balance, WhatTheProgramHasTooMayBeHeldInVainLater) {
+  View tape;
+  const auto kept = tape.add(100, false, true, 1), input = tape.add(30, false, true, 1);
+  tape.values[static_cast<size_t>(input)].external = true;
+  tape.shared = {kept, input};
+  std::vector<TapeView::ValueId> all{kept, input};
+  EXPECT_EQ(balance(tape, all).shared_bytes, 100);
+  EXPECT_TRUE(tape.value(kept).held);
+  tape.shared.clear();
+  balance(tape, all);
+  EXPECT_FALSE(tape.value(kept).held);
 }
 
 }  // namespace retrace::test::balance_of

@@ -63,9 +63,6 @@ struct Entry {
   // Whether a percent is of the plain peak to the byte from the third step on. Not where steps differ in size, nor where the
   // estimate of the plain peak is known to be wrong.
   bool percent_is_exact = true;
-  // What a policy may hold above the plain peak: of the statistics that batch norm overwrites in place a copy is held, to
-  // run the layer again (README). Only where a policy saves nothing else at the fullest moment does that show.
-  int64_t copied_bytes = 0;
   // Of the peak, that a plan may predict too much: when a node of a retained graph lets go of what it unpacked is not on the
   // tape, so it is taken to have it until the next one begins.
   double predicted_above = 0;
@@ -89,7 +86,7 @@ inline const std::vector<Entry>& all() {
       {.name = "splatting", .make = splatting},
       {.name = "force_field", .make = force_field},
       {.name = "two_losses", .make = two_losses, .predicted_above = 0.02},
-      {.name = "micro_batches", .make = micro_batches, .copied_bytes = 2 * 16 * 4},  // of its first batch norm
+      {.name = "micro_batches", .make = micro_batches},  // of its first batch norm
       {.name = "maml", .make = maml},
       // What it lets go of in the middle of a step, a part of its history, is counted to the end: 95 % allows 103 %.
       {.name = "lbfgs", .make = lbfgs, .percent_is_exact = false},

@@ -221,4 +221,69 @@ TEST(Held, AViewMadeWithoutGradExcludesOnlyWhatIsGivenIt) {
   for (size_t i = 1; i < 3; ++i) EXPECT_LE(within.peaks[i], plain.peaks[i] * 82 / 100);
 }
 
+// To forget four bytes and to make 640 KB for them beside the gradients would not pay.
+TEST(Held, ASmallResultOfLargeOnes) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor x = torch::randn({5, 5}).requires_grad_();
+  expect_no_more_than_plain([&](int) -> Tensors {
+    x.mutable_grad() = Tensor();
+    const Tensor wide = x.reshape({-1}).repeat({3200});
+    (x * (wide * 0.001).sum().tanh()).sum().backward();
+    return {x.grad()};
+  });
+}
+
+// Batch norms are run again without their statistics, of which nothing has to be copied.
+TEST(Held, StatisticsThatABatchNormWrites) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor x = torch::randn({4, 8}).requires_grad_();
+  torch::nn::BatchNorm1d norm(8);
+  const auto step = [&](int) -> Tensors {
+    for (const Tensor& t : {x, norm->weight, norm->bias}) t.mutable_grad() = Tensor();
+    norm->running_mean.zero_();
+    norm->running_var.fill_(1);
+    Tensor y = x;
+    for (int k = 0; k < 3; ++k) y = norm(y).sigmoid();
+    y.sum().backward();
+    return {x.grad(), norm->running_mean, norm->running_var};
+  };
+  expect_no_more_than_plain(step);
+  Session session(recompute_all());
+  train(&session, 1, step);
+  EXPECT_GT(session.stats().ops_replayed, 0);
+}
+
+// Noise that LibTorch makes for it and it writes: to copy what was there would take as much as to hold the result.
+TEST(Held, MemoryThatAnOperatorFillsBesideItsResult) {
+  const Tensor x = torch::randn({64, 64}).requires_grad_();
+  expect_no_more_than_plain([&](int i) -> Tensors {
+    x.mutable_grad() = Tensor();
+    torch::manual_seed(i);
+    torch::rrelu(x, 0.1, 0.4, /*training=*/true).sum().backward();
+    return {x.grad()};
+  });
+}
+
+// While the program still had it, it was not held in vain.
+TEST(Held, WhatAPolicyKeepsAndTheProgramLetsGoOfLater) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor x = torch::randn({64, 64}).requires_grad_();
+  const auto step = [&](int) -> Tensors {
+    x.mutable_grad() = Tensor();
+    {
+      const Tensor a = x + 1, b = a + 1;
+      (b + 1).sum();
+    }
+    const Tensor y = x.sin();
+    for (int k = 0; k < 4; ++k) x.sum();
+    (y + y + 1).sum().backward();
+    return {x.grad()};
+  };
+  const Seen plain = train(nullptr, 2, step);
+  Session session(custom([](const OpInfo& op) { return op.name == "aten::add"; }));
+  const Seen seen = train(&session, 2, step);
+  EXPECT_EQ(seen.bits, plain.bits);
+  for (size_t i = 0; i < 2; ++i) EXPECT_LE(seen.peaks[i], plain.peaks[i]) << i;
+}
+
 }  // namespace retrace::test::held

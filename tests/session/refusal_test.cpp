@@ -124,6 +124,69 @@ struct AdamLoop {
   }
 };
 
+// A copy of what is overwritten is ours, not the plain program's.
+TEST(Smallest, IsNotAboveThePlainPeakWhereContentIsOverwritten) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor w = torch::randn({64, 64}).requires_grad_();
+  const auto step = [&](int) -> Tensors {
+    w.mutable_grad() = Tensor();
+    const Tensor x = torch::ones({64, 64});
+    Tensor y;
+    {
+      Tensor data;  // from outside, to the step
+      std::thread([&] { data = torch::full({64, 64}, 0.5); }).join();
+      const Tensor h = data + w, more = h * 1;
+      y = h.tanh();
+      const torch::NoGradGuard no_grad;
+      data.add_(1);
+    }
+    (y * x).sum().backward();
+    return {w.grad()};
+  };
+  const int64_t before = memory::live_bytes();
+  const Seen plain = train(nullptr, 1, step);
+  w.mutable_grad() = Tensor();
+  const int64_t plain_bytes = plain.peaks[0] + memory::live_bytes() - before;
+  int64_t bytes = plain_bytes / 3;
+  try {
+    Session session{budget(bytes)};
+    train(&session, 1, step);
+    FAIL() << "not refused";
+  } catch (const InfeasibleBudget& refusal) {
+    bytes = refusal.smallest_bytes;
+  }
+  EXPECT_LE(bytes, plain_bytes);
+}
+
+// The plain program fits, so nothing that we hold beside it may cost it anything.
+TEST(Smallest, ThePlainPeakItselfIsEnoughWithoutForgettingAnything) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor w = torch::randn({64, 64}).requires_grad_();
+  const auto step = [&](int) -> Tensors {
+    w.mutable_grad() = Tensor();
+    Tensor y = w;
+    for (int k = 0; k < 4; ++k) {
+      Tensor data;
+      std::thread([&] { data = torch::full({64, 64}, 0.5 + k); }).join();
+      y = (y + data).tanh();
+      const torch::NoGradGuard no_grad;
+      data.add_(1);
+    }
+    y.sum().backward();
+    return {w.grad()};
+  };
+  const int64_t before = memory::live_bytes();
+  const Seen plain = train(nullptr, 1, step);
+  w.mutable_grad() = Tensor();
+  const int64_t plain_bytes = plain.peaks[0] + memory::live_bytes() - before;
+  constexpr int64_t kNumberBytes = 64;  // operators hold the numbers they were given
+  Session session{budget(plain_bytes + kNumberBytes)};
+  const Seen seen = train(&session, 1, step);
+  EXPECT_EQ(seen.bits[0], plain.bits[0]);
+  EXPECT_LE(seen.peaks[0], plain_bytes + kNumberBytes);
+  EXPECT_EQ(session.stats().ops_replayed, 0);
+}
+
 TEST(Percent, IsOfThePlainProgramInThisKindOfStepWithWhatIsLiveNow) {
   for (const bool zero_first : {false, true}) {
     const auto run = [&](Session* session) {

@@ -182,7 +182,7 @@ void StepSimulation::replay(OpId id) {
   const bool shortcut = may_take_shortcut(id);
   scratch_.assign(o.args.size(), 0);
   for (size_t i = 0; i < o.args.size() && !shortcut; ++i) {
-    if (o.args[i].becomes != kNone) scratch_[i] = scratch_for(o, i);
+    if (o.args[i].becomes != kNone && !o.args[i].shape_only) scratch_[i] = scratch_for(o, i);
   }
   arguments_.clear();
   for (const Arg& arg : o.args) {

@@ -92,10 +92,10 @@ bool let_go_unpaying_roots(auto& tape) {
   return freed;
 }
 
-// All roots that nothing forgotten needs. Likewise.
-bool let_go_roots(auto& tape) {
+// Roots that nothing forgotten needs, until it is enough. Likewise.
+bool let_go_roots(auto& tape, auto is_enough) {
   bool freed = false;
-  for (int32_t v = 0; v < tape.value_count(); ++v) {
+  for (int32_t v = 0; v < tape.value_count() && !is_enough(); ++v) {
     if (!tape.is_root(v) || !tape.is_held(v) || tape.is_alive(v) || tape.is_in_use(v) || tape.is_shared(v)) continue;
     tape.let_go(v);
     freed = true;

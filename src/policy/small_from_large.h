@@ -1,0 +1,27 @@
+// What is not worth forgetting: a value for which far larger ones would have to come back than all that was saved so far. To hold
+// it takes no more than the plain program does; to rebuild it would, beside the gradients, and the time as well. All that is
+// held for this reason is small: a part of one value that the plain program has had, too.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "policy/tape_view.h"
+
+namespace retrace {
+
+class SmallFromLarge {
+ public:
+  using ValueId = TapeView::ValueId;
+
+  void made(int64_t bytes) { largest_bytes_ = std::max(largest_bytes_, bytes); }  // a value
+
+  // Autograd is about to save `value`, nothing holds it and it can be rebuilt. Whether to hold it.
+  bool is_worth_holding(TapeView& tape, ValueId value);
+
+ private:
+  int64_t largest_bytes_ = 0;  // of all values so far
+  int64_t saved_bytes_ = 0;    // so far: what backward has asked for by now is not subtracted
+};
+
+}  // namespace retrace
