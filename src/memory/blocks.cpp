@@ -1,6 +1,7 @@
 #include "memory/blocks.h"
 
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/alloc_cpu.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -89,6 +90,12 @@ Waiting& waiting() {
   return *instance;
 }
 
+// As LibTorch's own allocator does, in its words.
+[[noreturn]] void refuse(size_t bytes) {
+  c10::free_cpu(c10::alloc_cpu(bytes));
+  TORCH_CHECK(false, "[retrace::memory] not enough memory: you tried to allocate ", bytes, " bytes.");
+}
+
 void* find_block(size_t bytes) {
   if (bytes >= kLarge) {
     if (void* const block = waiting().take(bytes)) return block;
@@ -98,7 +105,7 @@ void* find_block(size_t bytes) {
     waiting().clear();
     memory = std::malloc(bytes + kBlockAlignment);
   }
-  TORCH_CHECK(memory, "[retrace::memory] not enough memory: ", bytes, " bytes were asked for");
+  if (!memory) refuse(bytes);
   return align(memory);
 }
 
