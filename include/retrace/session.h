@@ -29,10 +29,10 @@ enum class Planning { background, foreground };
 
 struct SessionOptions {
   // Compare every rebuilt value with a fingerprint of the original, bit for bit, and notice every byte that is written
-  // behind LibTorch's back. Costs some passes over what is computed. first_step: of the first two kinds, then of no more than
-  // one step in 32, and of other new ones those operators that never ran after such others before (if content was ever
-  // written so, of four kinds, then one step in eight); and in the first that follows each new plan, what that plan forgets. In
-  // all other steps, and with `never`, a sample is compared.
+  // behind LibTorch's back. Costs some passes over what is computed. first_step: of the first four kinds, then of no more than
+  // one step in 32 (in eight if content was ever written so), and of other new ones those operators that never ran after such
+  // others before; and in the first that follows each new plan, what that plan forgets. In all other steps, and with `never`, a
+  // sample is compared.
   Verify verify = Verify::first_step;
 
   // Under a budget. background: a kind of step that comes back gets a quick plan before it begins, in about 2 % of its

@@ -35,8 +35,8 @@ class KnownSteps {
     ++steps_;
     recent_ = {};
     met_.clear();
-    const Often often = written_.empty() && fleeting_.empty() ? kUsually : kIfWritten;
-    verifies_whole_ = kinds_ < often.first_kinds || (kinds_ < kMostKinds && kinds_ * often.steps_per_kind <= steps_);
+    const int64_t steps_per_kind = written_.empty() && fleeting_.empty() ? kStepsPerKind : kStepsPerKindIfWritten;
+    verifies_whole_ = kinds_ < kAlwaysVerified || (kinds_ < kMostKinds && kinds_ * steps_per_kind <= steps_);
   }
   // The open step has come to an operator. Whether it is new: no verified step that has ended began like this, and this one is to
   // be verified, or at least this operator.
@@ -77,13 +77,10 @@ class KnownSteps {
   }
 
  private:
-  // How often a new step is verified as a whole. In the first, nothing may be forgotten; in the second it is.
-  struct Often {
-    int64_t first_kinds, steps_per_kind;
-  };
-  static constexpr Often kUsually{2, 32};
-  static constexpr Often kIfWritten{4, 8};   // content was written without LibTorch knowing
-  static constexpr int64_t kMostKinds = 64;  // to remember
+  static constexpr int64_t kAlwaysVerified = 4;         // kinds
+  static constexpr int64_t kStepsPerKind = 32;          // after those
+  static constexpr int64_t kStepsPerKindIfWritten = 8;  // content was written without LibTorch knowing
+  static constexpr int64_t kMostKinds = 64;             // to remember
   static constexpr size_t kMostContexts = 20'000;
   static constexpr size_t kMostBackwardOps = 100'000;  // some megabytes
 
