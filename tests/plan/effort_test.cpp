@@ -84,6 +84,17 @@ TEST(Stop, ASearchThatWasStoppedBeforeItBeganFindsNothing) {
   EXPECT_FALSE(quick_solve(graph, plain_peak(graph) / 2, kUnlimited, source.get_token()).has_value());
 }
 
+// A search may be stopped between two strategies as well: none of them needs something to begin with.
+TEST(Stop, AnyStrategyThatWasStoppedBeforeItBeganFindsNothing) {
+  std::stop_source source;
+  source.request_stop();
+  const Graph graph = synthetic_transformer(4);
+  for (const std::string& strategy : strategies()) {
+    const Answer answer = solve(graph, plain_peak(graph) / 2, {.strategy = strategy, .stop = source.get_token()});
+    EXPECT_TRUE(!answer.plan || answer.plan->peak_bytes <= plain_peak(graph) / 2) << strategy;
+  }
+}
+
 // Many searches at once, stopped at some time or other: under ThreadSanitizer this shows what they would share.
 TEST(Stop, WhatAStoppedSearchReturnsIsAPlan) {
   const Graph graph = synthetic_resnet(4);

@@ -18,6 +18,7 @@ constexpr size_t kLarge = 5000;  // values
 }  // namespace
 
 Candidate finish(SolverContext& context, Candidate start, int64_t budget_bytes) {
+  if (start.choices.empty()) return start;  // stopped before anything was found
   Candidate result = context.search.repair(std::move(start), budget_bytes);
   if (result.peak_bytes > budget_bytes) return result;
   result = context.search.fill(std::move(result), budget_bytes);
