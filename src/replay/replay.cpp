@@ -12,6 +12,7 @@
 #include "libtorch/compat.h"
 #include "memory/allocator.h"
 #include "plan/simulate/demand.h"
+#include "plan/simulate/waiting.h"
 #include "tape/evict.h"
 #include "tape/fate.h"
 #include "tape/generator.h"
@@ -78,6 +79,7 @@ c10::Storage Replay::attempt(ValueId target) {
   try {
     plan(target);
     choose_segment(target);
+    run_readers_first();
     for (progress_ = 0; progress_ < order_.size(); ++progress_) run(order_[progress_]);
     result = obtain(target, nullptr);
   } catch (...) {
@@ -90,15 +92,16 @@ c10::Storage Replay::attempt(ValueId target) {
   return result;
 }
 
+void Replay::use(ValueId id) {
+  ++tape_.value(id).uses;
+  touched_.push_back(id);
+}
+
 // Everything between the target and the nearest values that are at hand.
 void Replay::plan(ValueId target) {
   serial_ = tape_.next_replay();
   std::vector<ValueId> work;
   if (!at_hand(target, nullptr)) work.push_back(target);
-  const auto use = [&](ValueId v) {
-    ++tape_.value(v).uses;
-    touched_.push_back(v);
-  };
   use(target);
   while (!work.empty()) {
     const ValueId id = work.back();
@@ -115,6 +118,39 @@ void Replay::plan(ValueId target) {
     }
   }
   std::sort(order_.begin(), order_.end());
+}
+
+// The replay as plan/simulate/waiting.h sees it.
+class Replay::Readers {
+ public:
+  explicit Readers(Replay& replay) : replay_(replay), tape_(replay.tape_) {}
+
+  OpId producer(ValueId id) const { return tape_.value(id).producer; }
+  bool is_ours(ValueId id) const { return tape_.value(id).rebuilt || is_planned(producer(id)); }
+  int32_t pending_of(ValueId id) const { return tape_.value(id).pending; }
+  int64_t bytes(ValueId id) const { return tape_.value(id).bytes; }
+  bool has_op(OpId id) const { return tape_.find_op(id) != nullptr; }
+  bool is_pending(OpId id) const { return tape_.op(id).pending > 0; }
+  bool is_planned(OpId id) const { return id != kNone && tape_.op(id).visited == replay_.serial_; }
+  const auto& args(OpId id) const { return tape_.op(id).args; }
+  bool is_at_hand(ValueId id, OpId op) const { return is_planned(producer(id)) || replay_.at_hand(id, &tape_.op(op)); }
+  void each_result(OpId id, auto f) const { for_each_output(tape_.op(id), f); }
+  bool stays(ValueId id) const { return fate_of(tape_, id) != Fate::rebuild_each_time; }
+  void plan(OpId id) {
+    tape_.op(id).visited = replay_.serial_;
+    for (const TensorArg& arg : args(id)) {
+      if (!arg.shape_only) replay_.use(arg.value);
+    }
+  }
+
+ private:
+  Replay& replay_;
+  Tape& tape_;
+};
+
+void Replay::run_readers_first() {
+  Readers readers(*this);
+  waiting::run_readers_first(readers, order_, segments_.until);
 }
 
 bool Replay::at_hand(ValueId id, const Op* wanted_by) {

@@ -21,6 +21,9 @@ class Replay {
   c10::Storage attempt(ValueId target);
   bool give_up_waiting();
   void plan(ValueId target);
+  void use(ValueId value);
+  class Readers;
+  void run_readers_first();
   bool at_hand(ValueId value, const Op* wanted_by);
   c10::Storage obtain(ValueId value, const Op* wanted_by);
   void choose_segment(ValueId target);

@@ -50,6 +50,11 @@ Program micro_batches();  // gradients of several batches add up before the upda
 Program maml();           // gradients through three updates of an inner training
 Program lbfgs();          // the optimizer runs forward and backward itself, several times a step
 
+// recurrences.cpp: those that people write out themselves
+Program rows_of_a_buffer();  // states are the rows of one tensor, written in place
+Program actor_critic();      // an LSTM cell plays an episode, then learns from it
+Program graph_network();     // messages along random edges, attention over those a node receives
+
 // deep.cpp: no single value cuts their forward in two, and segments pay
 Program deep_lstm();
 Program deep_gru();
@@ -90,6 +95,9 @@ inline const std::vector<Entry>& all() {
       {.name = "maml", .make = maml},
       // What it lets go of in the middle of a step, a part of its history, is counted to the end: 95 % allows 103 %.
       {.name = "lbfgs", .make = lbfgs, .percent_is_exact = false},
+      {.name = "rows_of_a_buffer", .make = rows_of_a_buffer},
+      {.name = "actor_critic", .make = actor_critic},
+      {.name = "graph_network", .make = graph_network},
   };
   return programs;
 }

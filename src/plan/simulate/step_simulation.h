@@ -214,6 +214,8 @@ class StepSimulation {
   int32_t obtain(ValueId id);
   int32_t materialize(ValueId target);
   void collect_ops(ValueId target);
+  class Readers;
+  void run_readers_first();
   void end_rebuild();
   void replay(OpId id);
   void note_peak_of_call(int64_t working_bytes);

@@ -4,6 +4,7 @@
 
 #include "plan/simulate/step_simulation.h"
 #include "plan/simulate/sweep.h"
+#include "plan/simulate/waiting.h"
 
 namespace retrace::plan {
 
@@ -153,6 +154,7 @@ int32_t StepSimulation::materialize(ValueId target) {
   if (is_available(target)) return obtain(target);
   collect_ops(target);
   if (rules_ != nullptr) rules_->rebuild_begins(target, order_);
+  run_readers_first();
   for (const OpId id : order_) replay(id);
   return content(target);
 }
@@ -174,6 +176,38 @@ void StepSimulation::collect_ops(ValueId target) {
     }
   }
   std::sort(order_.begin(), order_.end());
+}
+
+// The rebuild as waiting.h sees it.
+class StepSimulation::Readers {
+ public:
+  explicit Readers(StepSimulation& step) : step_(step) {}
+
+  OpId producer(ValueId id) const { return step_.value(id).producer; }
+  bool is_ours(ValueId id) const { return step_.value(id).rebuilt != 0 || is_planned(producer(id)); }
+  int32_t pending_of(ValueId id) const { return step_.value(id).pending; }
+  int64_t bytes(ValueId id) const { return step_.graph_.values[at(id)].bytes; }
+  bool has_op(OpId) const { return true; }
+  bool is_pending(OpId id) const { return step_.op(id).pending > 0; }
+  bool is_planned(OpId id) const { return id != kNone && step_.visited_[at(id)] == step_.replays_; }
+  std::span<const Arg> args(OpId id) const { return step_.op(id).args; }
+  bool is_at_hand(ValueId id, OpId) const { return is_planned(producer(id)) || step_.is_available(id); }
+  void each_result(OpId id, auto f) const { for_each_output(step_.graph_.ops[at(id)], f); }
+  bool stays(ValueId id) const { return (*step_.choices_)[at(id)] != Choice::rebuild_each_time(); }
+  void plan(OpId id) {
+    step_.visited_[at(id)] = step_.replays_;
+    for (const Arg& arg : args(id)) {
+      if (!arg.shape_only) ++step_.value(arg.value).uses;
+    }
+  }
+
+ private:
+  StepSimulation& step_;
+};
+
+void StepSimulation::run_readers_first() {
+  Readers readers(*this);
+  waiting::run_readers_first(readers, order_, passes_until_);
 }
 
 void StepSimulation::replay(OpId id) {
