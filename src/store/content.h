@@ -15,10 +15,16 @@ class Content {
   Content() = default;
   static Content as_it_is(c10::Storage storage) { return {std::move(storage), false, nullptr}; }
   static Content copy(c10::Storage storage) { return {std::move(storage), true, nullptr}; }  // nobody else has it
+  static Content rebuilt(c10::Storage storage) {  // but for autograd, which has just unpacked it
+    Content content = copy(std::move(storage));
+    content.is_rebuilt_ = true;
+    return content;
+  }
   static Content stored(std::unique_ptr<const Stored> stored) { return {{}, true, std::move(stored)}; }
 
   explicit operator bool() const { return storage_ || stored_; }
   bool is_copy() const { return is_ours_ && !stored_; }
+  bool is_rebuilt() const { return is_rebuilt_; }
   bool is_stored() const { return stored_ != nullptr; }
   bool is_shared() const { return storage_ && storage_.use_count() > 1; }  // somebody else has it, too
 
@@ -32,6 +38,7 @@ class Content {
 
   c10::Storage storage_;
   bool is_ours_ = false;
+  bool is_rebuilt_ = false;
   std::unique_ptr<const Stored> stored_;
 };
 

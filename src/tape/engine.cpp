@@ -19,7 +19,7 @@ class RecordingEngine final : public torch::autograd::Engine {
                                          const torch::autograd::edge_list& outputs) override {
     torch::autograd::variable_list results;
     {
-      const BackwardScope scope(create_graph);
+      const BackwardScope scope(keep_graph, create_graph);
       const BackwardWatch watch;
       results = Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
     }

@@ -144,6 +144,7 @@ at::Tensor Handle::unpack_value() {
   tape.used(value_);
   at::Tensor tensor = geometry_->over(storage);
   verify_unpacked(tape, *this, storage, tensor);
+  if (!tape.budgeted_step && backward_frees_graph()) tape.hold_unpacked(value_, storage);
   if (round != 0 && !consumed_in(round)) {
     consume(round);
     change_need<Pending>(tape, value_, -1);

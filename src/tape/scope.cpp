@@ -21,6 +21,7 @@ struct ThreadState {
   int paused = 0;
   Phase phase = Phase::forward;
   int backward_depth = 0;
+  bool backward_frees_graph = false;
   uint64_t round = 0;
   std::vector<std::weak_ptr<SharedTape>> tapes_in_round;
 
@@ -151,7 +152,10 @@ uint64_t current_round() { return state().round; }
 
 void remember_round(std::weak_ptr<SharedTape> tape) { state().tapes_in_round.push_back(std::move(tape)); }
 
-BackwardScope::BackwardScope(bool create_graph) : before_(state().phase) {
+bool backward_frees_graph() { return state().backward_frees_graph; }
+
+BackwardScope::BackwardScope(bool keep_graph, bool create_graph)
+    : before_(state().phase), freed_before_(std::exchange(state().backward_frees_graph, !keep_graph)) {
   static std::atomic<uint64_t> rounds{0};
   ThreadState& thread = state();
   if (thread.backward_depth++ == 0) thread.round = ++rounds;
@@ -177,6 +181,7 @@ BackwardScope::~BackwardScope() {
   ThreadState& thread = state();
   exclude_.reset();
   thread.phase = before_;
+  thread.backward_frees_graph = freed_before_;
   if (--thread.backward_depth > 0) return;
   if (!thread.scopes.empty() && !SharedTape::Lock::is_any_held()) {
     const SharedTape::Lock tape(*thread.scopes.front()->tape);

@@ -76,6 +76,8 @@ class Pause {
 enum class Phase { forward, backward, recorded_backward };
 Phase thread_phase();
 
+bool backward_frees_graph();  // the running one lets go of what a node saved once the node has run
+
 // The outermost backward running on this thread, or 0. Nested ones belong to it.
 uint64_t current_round();
 // The tape has joined the current round and must be told when it ends.
@@ -84,13 +86,14 @@ void remember_round(std::weak_ptr<SharedTape> tape);
 // One Engine::execute() on this thread.
 class BackwardScope {
  public:
-  explicit BackwardScope(bool create_graph);
+  BackwardScope(bool keep_graph, bool create_graph);
   ~BackwardScope();
   BackwardScope(const BackwardScope&) = delete;
   BackwardScope& operator=(const BackwardScope&) = delete;
 
  private:
   Phase before_;
+  bool freed_before_;
   std::optional<c10::impl::ExcludeDispatchKeyGuard> exclude_;
 };
 

@@ -198,6 +198,13 @@ void Tape::hold_copy(ValueId id, c10::Storage copy) {
   note_held(id);
 }
 
+void Tape::hold_unpacked(ValueId id, const c10::Storage& storage) {
+  Value& v = value(id);
+  if (v.held || is_root(v) || is_original(id, storage)) return;
+  becomes_held(id);
+  v.held = store::Content::rebuilt(storage);
+}
+
 void Tape::note_held(ValueId id) {
   if (budgeted_step) return;  // a budget's affair
   balancing.held.push_back(id);
@@ -222,7 +229,9 @@ void Tape::let_go(ValueId id) {
   Value& v = value(id);
   if (!v.held) return;
   const store::Content content = std::exchange(v.held, {});
-  if (content.is_stored() || content.is_copy()) {
+  if (content.is_rebuilt()) {
+    // It was never among what is kept.
+  } else if (content.is_stored() || content.is_copy()) {
     if (timeline) timeline->copy_gone(id);
     note_kept(-content.bytes());
   } else {

@@ -73,6 +73,9 @@ class Tape {
 
   void hold(ValueId value, const c10::Storage& storage);
   void hold_copy(ValueId value, c10::Storage copy);
+  // What was rebuilt for a node that drops it as soon as it has run, as the plain program holds it until then: what it was
+  // rebuilt from is needed no more.
+  void hold_unpacked(ValueId value, const c10::Storage& storage);
   bool put_away(ValueId value, const store::Kind& kind);  // what is held as it is; false if it cannot be held so
   void let_go(ValueId value);
   // A handle keeps a tensor over this value's storage alive; so it counts as kept.

@@ -234,6 +234,20 @@ TEST(Held, ASmallResultOfLargeOnes) {
 }
 
 // Batch norms are run again without their statistics, of which nothing has to be copied.
+TEST(Held, WhatARebuiltTensorWasMadeFromWhileItsNodeRuns) {
+  const Tensor x = torch::randn({64, 64}).requires_grad_();
+  expect_no_more_than_plain([&](int) -> Tensors {
+    x.mutable_grad() = Tensor();
+    const auto loss = [&] {
+      const Tensor noted = x + 1;
+      noted.data_ptr<float>()[0] = 3;  // so it cannot be rebuilt, but what is made of it can
+      return noted.to(torch::kDouble).square().sum();
+    };
+    loss().backward();
+    return {x.grad()};
+  });
+}
+
 TEST(Held, StatisticsThatABatchNormWrites) {
   RETRACE_SKIP_IF_HOSTILE();
   const Tensor x = torch::randn({4, 8}).requires_grad_();

@@ -448,6 +448,11 @@ void StepSimulation::hold_if_wanted(ValueId id) {
 void StepSimulation::stop_holding(ValueId id) {
   SimValue& v = value(id);
   if (!is_held(v)) return;
+  if (v.way == kUnpacked) {
+    v.way = kNone;
+    if (v.pending == 0 && v.uses == 0) free_rebuilt(id);
+    return ceases_source<Alive>(*this, id);
+  }
   const int64_t bytes = way_cost(id, v.way).bytes;
   now_.held_bytes -= bytes;
   if (v.way == kAsItIs) {

@@ -24,6 +24,8 @@ struct SimValue {
   int16_t way = kNone;  // in which it is held
 };
 inline bool is_held(const SimValue& v) { return v.way != kNone; }
+// No way of its own: it was rebuilt for a node that drops it as soon as it has run, and is held until then.
+inline constexpr int16_t kUnpacked = -2;
 
 struct SimOp {
   std::span<const Arg> args;
@@ -134,7 +136,7 @@ class StepSimulation {
     if (in_plain_backward() && value(id).producer == kNone && released(id)) stop_holding(id);
   }
   void nobody_pending(ValueId id) {
-    if (value(id).uses == 0) free_rebuilt(id);
+    if (value(id).uses == 0 && value(id).way != kUnpacked) free_rebuilt(id);
   }
 
   // For StepRules: what they may do, and look at.
@@ -207,6 +209,7 @@ class StepSimulation {
   class Swept;
   void unpack(HandleId handle);
   void pass(HandleId handle);
+  void hold_unpacked(HandleId handle);
   void take_from_hand(HandleId handle);  // backward lets go of what it has unpacked
   void drop(HandleId handle);
   int32_t content(ValueId id);

@@ -79,9 +79,19 @@ void StepSimulation::unpack(HandleId handle) {
   --value(id).uses;
   free_if_unused(id);
   if (rules_ != nullptr) end_rebuild();
+  if (rules_ != nullptr) hold_unpacked(handle);
   if (now_.consumed[h] != 0) return;
   now_.consumed[h] = 1;
   change_need<Pending>(*this, id, -1);
+}
+
+// As the tape of a named policy does: see Tape::hold_unpacked().
+void StepSimulation::hold_unpacked(HandleId handle) {
+  const ValueId id = graph_.handles[at(handle)];
+  const bool is_dropped = dropped_[at(handle)] < now_.backward_end;
+  if (!is_dropped || value(id).rebuilt == 0 || is_held(value(id))) return;
+  becomes_source<Alive>(*this, id);
+  value(id).way = kUnpacked;
 }
 
 // Of a graph that is retained nothing is dropped, but a node has let go of what it unpacked when the next one begins.
@@ -273,7 +283,7 @@ int32_t StepSimulation::scratch_for(const SimOp& o, size_t argument) {
   obtain(id);
   SimValue& v = value(id);
   const int32_t waiting = v.pending - (o.pending > 0 ? here : 0);
-  if (v.rebuilt == 0 || v.uses > here || waiting > 0 || buffer(v.rebuilt).references > 1) {
+  if (v.rebuilt == 0 || v.uses > here || waiting > 0 || is_held(v) || buffer(v.rebuilt).references > 1) {
     const int32_t copy = new_buffer(id);
     note_peak(0);
     return copy;
@@ -317,7 +327,7 @@ bool StepSimulation::stays(ValueId id) const {
 
 void StepSimulation::free_if_unused(ValueId id) {
   const SimValue& v = value(id);
-  if (v.uses > 0 || v.rebuilt == 0 || stays(id)) return;
+  if (v.uses > 0 || v.rebuilt == 0 || v.way == kUnpacked || stays(id)) return;
   free_rebuilt(id);
   ceases_source<Pending>(*this, id);
 }
