@@ -327,6 +327,7 @@ void Replay::release(ValueId id) {
 bool Replay::stays(ValueId id) const {
   const Value& v = tape_.value(id);
   if (v.pending == 0 || fate_of(tape_, id) == Fate::rebuild_each_time) return false;
+  if (tape_.is_root(v)) return true;  // since it was unpacked: its recipe is needed no more
   const bool passed_through = v.producer <= segments_.until && tape_.op(v.producer).visited == serial_;
   return !passed_through || std::binary_search(segments_.held.begin(), segments_.held.end(), id);
 }
