@@ -117,11 +117,11 @@ void Arguments::read_tensor(Tape& tape, const at::Tensor& tensor, size_t slot, i
   arg.has_gradient = tensor.requires_grad();
   tape.used(arg.value);
   const Value& v = tape.value(arg.value);
-  if (looks && (v.fleeting || fate_of(tape, arg.value) == Fate::unheld_root)) repeatable_ = false;
-  if (v.unwritten && !arg.shape_only && !(written && traits_.overwrites)) {
+  if (looks && v.unwritten && !(written && traits_.overwrites)) {
     tape.make_root(arg.value);  // somebody wrote it with a pointer
     tape.value(arg.value).unwritten = false;
   }
+  if (looks && (v.fleeting || fate_of(tape, arg.value) == Fate::unheld_root)) repeatable_ = false;
   seen_.push_back(tensor);
 }
 
