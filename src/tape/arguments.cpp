@@ -18,11 +18,15 @@ bool covers_storage(const at::Tensor& t) {
   return t.nbytes() == t.storage().nbytes() && t.is_non_overlapping_and_dense();
 }
 
-// Nothing saved needs the old content yet: then a copy must not break the budget.
-bool may_copy(Tape& tape, const Value& before) {
-  if (!tape.budgeted_step || before.alive > 0 || before.reach > 0) return true;
+// Under a budget: instead of what was forgotten and needs the old content, if that takes more; where nothing was forgotten, if it
+// fits, and nothing is evicted for it that could then be rebuilt from nothing else.
+bool may_copy(Tape& tape, ValueId id) {
+  const Value& before = tape.value(id);
+  if (!tape.budgeted_step) return true;
+  if (before.alive > 0) return before.bytes <= forgotten_behind(tape, id);
   const int64_t wanted_bytes = memory::live_bytes() + before.bytes;
   if (wanted_bytes <= tape.budgeted_step->budget_bytes()) return true;
+  if (before.reach > 0) return false;
   try {
     const Strict strict(tape.pressure);
     tape.budgeted_step->make_space(before.bytes);
@@ -160,9 +164,9 @@ void Arguments::prepare_write(Tape& tape, TensorArg& arg, const at::Tensor& seen
   const Value& v = tape.value(arg.value);
   if (!(replayable() || v.consumed) || v.held.is_copy()) return;
   if (!tape.is_root(v)) return need_recipe(tape, arg.value);
-  if (!copy_may_pay(v) || !may_copy(tape, v)) {
+  if (!copy_may_pay(v)) {
     repeatable_ = false;
-  } else if (v.bytes <= kSmallRootBytes) {
+  } else if (v.bytes <= kSmallRootBytes && may_copy(tape, arg.value)) {
     const memory::OwnerScope owner(memory::Owner::kept);
     copies_.emplace_back(arg.value, memory::copy_of(seen.storage()));
     took_memory_ = true;
