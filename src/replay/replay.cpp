@@ -208,7 +208,7 @@ bool Replay::may_take_shortcut(const Op& op) {
          });
 }
 
-// What an operator writes is left out of a shortcut, which does not write it, and where it does without (Arguments::leaves_out).
+// What an operator writes is left out of a shortcut, which does not write it, and where it does without (Arguments::leaves_out_written).
 std::vector<c10::IValue> Replay::arguments_of(const Op& op, bool with_written) {
   scratch_.resize(op.args.size());
   for (size_t i = 0; i < op.args.size(); ++i) {

@@ -26,13 +26,20 @@ Shortage::Shortage(const Timeline& timeline, const BudgetedStep& step, const Ste
   as_one.backwards.clear();
   plan::Outcome smallest = plan::smallest(as_one);
   int64_t named = std::min(smallest.peak_bytes + kNumberBytes, plain.peak_bytes);
-  // Other threads had the rest, or the step could not do what the simulator says: then what it needed in fact. Where the plain
-  // program fits, nothing is forgotten and no more is held than it has.
-  if (named <= step.given_bytes()) named = step.most_wanted_bytes();
+  // Other threads had the rest, or the step could not do what the simulator says: then what it needed in fact. Nor more than
+  // that if nothing was let go of, since then it is the plain peak; or if there were several backwards, in which the simulator
+  // may think that something lives for longer than it does.
+  const bool saw_better = step.evictions() == 0 || graph.backwards.size() > 1;
+  const int64_t needed = step.most_wanted_bytes();
+  if (named <= step.given_bytes()) named = needed;
+  if (saw_better) named = std::min(named, needed);
+  // Where the plain program fits, nothing is forgotten and no more is held than it has.
   if (plain.peak_bytes > step.given_bytes()) named = std::min(named, plain.peak_bytes);
+  smallest_ = StepPeak::of(graph, smallest, start);
+  smallest_.lower_to(named);
+  smallest_.raise_to(named);
   smallest.at_peak.other += named - smallest.peak_bytes;
   smallest.peak_bytes = named;
-  smallest_ = StepPeak::of(graph, smallest, start);
   plain_ = StepPeak::of(graph, plain, start);
   needs_.weight_bytes = smallest.at_peak.weights;
   needs_.gradient_bytes = smallest.at_peak.gradients;
@@ -42,8 +49,11 @@ Shortage::Shortage(const Timeline& timeline, const BudgetedStep& step, const Ste
 }
 
 int64_t Shortage::smallest_bytes(const StepStart& start) const {
+  // Of what is live now, what was not when it ended is the next step's own: its data, as a rule.
+  const StepStart left{std::min(start.bytes, end_.bytes), std::min(start.gradient_bytes, end_.gradient_bytes)};
+  if (left == smallest_.start) return smallest_.bytes;
   const int64_t then =
-      std::min(smallest_.starting_with(start) + kNumberBytes, std::max(plain_.starting_with(start), smallest_.bytes));
+      std::min(smallest_.starting_with(left) + kNumberBytes, std::max(plain_.starting_with(left), smallest_.bytes));
   return std::max(then, smallest_.bytes);  // less is live now, but not when such a step began
 }
 

@@ -15,11 +15,12 @@ class Shortage {
   Shortage(const Timeline& timeline, const BudgetedStep& step, const StepStart& start, bool first_step);
 
   int64_t smallest_bytes() const { return smallest_.bytes; }
-  int64_t smallest_bytes(const StepStart& start) const;  // of a step that begins with that
+  int64_t smallest_bytes(const StepStart& start) const;  // of a step like it that begins with that, after it has ended
   [[noreturn]] void refuse(int64_t smallest_bytes) const;
 
  private:
   StepPeak smallest_, plain_;
+  const StepStart end_ = StepStart::now();
   int64_t budget_bytes_ = 0;
   InfeasibleBudget::Needs needs_;
   bool first_step_ = false;

@@ -18,11 +18,15 @@ bool covers_storage(const at::Tensor& t) {
   return t.nbytes() == t.storage().nbytes() && t.is_non_overlapping_and_dense();
 }
 
-// Nothing saved needs the old content yet: then a copy must not break the budget.
-bool may_copy(Tape& tape, const Value& before) {
-  if (!tape.budgeted_step || before.alive > 0 || before.reach > 0) return true;
+// Under a budget: instead of what was forgotten and needs the old content, if that takes more; where nothing was forgotten, if it
+// fits, and nothing is evicted for it that could then be rebuilt from nothing else.
+bool may_copy(Tape& tape, ValueId id) {
+  const Value& before = tape.value(id);
+  if (!tape.budgeted_step) return true;
+  if (before.alive > 0) return before.bytes <= forgotten_behind(tape, id);
   const int64_t wanted_bytes = memory::live_bytes() + before.bytes;
   if (wanted_bytes <= tape.budgeted_step->budget_bytes()) return true;
+  if (before.reach > 0) return false;
   try {
     const Strict strict(tape.pressure);
     tape.budgeted_step->make_space(before.bytes);
@@ -51,7 +55,11 @@ void Arguments::read(Tape& tape, const std::vector<c10::IValue>& stack) {
   silent_writes_ = traits_.silent_when < 0 || arguments[traits_.silent_when].toBool();
   for (size_t i = 0; i < count; ++i) read_argument(tape, arguments[i], i);
   if (may_write_anything(tape)) suspect_all();
-  for (const size_t i : written_) prepare_write(tape, op_.args[i], seen_[i]);
+  const bool leaves_out = leaves_out_written(tape);
+  for (const size_t i : written_) {
+    op_.args[i].shape_only = leaves_out;
+    if (!leaves_out) prepare_write(tape, op_.args[i], seen_[i]);
+  }
 }
 
 bool Arguments::is_written(ValueId value) const {
@@ -117,21 +125,24 @@ void Arguments::read_tensor(Tape& tape, const at::Tensor& tensor, size_t slot, i
   arg.has_gradient = tensor.requires_grad();
   tape.used(arg.value);
   const Value& v = tape.value(arg.value);
-  if (looks && (v.fleeting || fate_of(tape, arg.value) == Fate::unheld_root)) repeatable_ = false;
-  if (v.unwritten && !arg.shape_only && !(written && traits_.overwrites)) {
+  if (looks && v.unwritten && !(written && traits_.overwrites)) {
     tape.make_root(arg.value);  // somebody wrote it with a pointer
     tape.value(arg.value).unwritten = false;
   }
+  if (looks && (v.fleeting || fate_of(tape, arg.value) == Fate::unheld_root)) repeatable_ = false;
   seen_.push_back(tensor);
 }
 
 // A batch norm's statistics: it adds to them what it found in a batch, and its results depend on that alone. So it is run
-// again without them.
-bool Arguments::leaves_out(const Tape& tape, const TensorArg& arg) const {
-  const Value& v = tape.value(arg.value);
-  return traits_.batch_norm && tape.is_root(v) && !v.consumed &&
-         std::none_of(op_.args.begin(), op_.args.end(), [&](const TensorArg& other) {
-           return other.value == arg.value && !writes(static_cast<size_t>(other.slot));
+// again without them, without both or with both: LibTorch 2 wants it so.
+bool Arguments::leaves_out_written(const Tape& tape) const {
+  return traits_.batch_norm && std::all_of(written_.begin(), written_.end(), [&](size_t i) {
+           const ValueId id = op_.args[i].value;
+           const auto reads = [&](const TensorArg& other) {
+             return other.value == id && !writes(static_cast<size_t>(other.slot));
+           };
+           return tape.is_root(tape.value(id)) && !tape.value(id).consumed &&
+                  std::none_of(op_.args.begin(), op_.args.end(), reads);
          });
 }
 
@@ -151,12 +162,11 @@ bool Arguments::copy_may_pay(const Value& before) const {
 // The content that is about to be overwritten must stay available to whoever is rebuilt from it, this op included.
 void Arguments::prepare_write(Tape& tape, TensorArg& arg, const at::Tensor& seen) {
   const Value& v = tape.value(arg.value);
-  arg.shape_only = leaves_out(tape, arg);
-  if (!(replayable() || v.consumed) || v.held.is_copy() || arg.shape_only) return;
+  if (!(replayable() || v.consumed) || v.held.is_copy()) return;
   if (!tape.is_root(v)) return need_recipe(tape, arg.value);
-  if (!copy_may_pay(v) || !may_copy(tape, v)) {
+  if (!copy_may_pay(v)) {
     repeatable_ = false;
-  } else if (v.bytes <= kSmallRootBytes) {
+  } else if (v.bytes <= kSmallRootBytes && may_copy(tape, arg.value)) {
     const memory::OwnerScope owner(memory::Owner::kept);
     copies_.emplace_back(arg.value, memory::copy_of(seen.storage()));
     took_memory_ = true;

@@ -42,7 +42,7 @@ class Arguments {
   bool writes(size_t slot) const;
   bool may_write_anything(const Tape& tape) const;
   void suspect_all();
-  bool leaves_out(const Tape& tape, const TensorArg& arg) const;
+  bool leaves_out_written(const Tape& tape) const;
   bool copy_may_pay(const Value& before) const;
   void prepare_write(Tape& tape, TensorArg& arg, const at::Tensor& seen);
   void need_recipe(Tape& tape, ValueId value);

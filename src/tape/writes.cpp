@@ -33,6 +33,18 @@ void hold_rebuilt(Tape& tape, ValueId id) {
   tape.is_original(id, storage) ? tape.hold(id, storage) : tape.hold_copy(id, std::move(storage));
 }
 
+// By value: to have it, one would have to begin with the root.
+std::vector<char> dependents_of(Tape& tape, ValueId root) {
+  std::vector<char> depends(static_cast<size_t>(tape.next_value()));
+  depends[static_cast<size_t>(root)] = 1;
+  for (OpId id = 0; id < tape.next_op(); ++id) {
+    const Op* const op = tape.find_op(id);
+    if (!op || !reads_any(*op, depends)) continue;
+    for_each_output(*op, [&](ValueId v) { depends[static_cast<size_t>(v)] |= !Alive::is_source(tape.value(v)); });
+  }
+  return depends;
+}
+
 }  // namespace
 
 void begin_event(Tape& tape) {
@@ -60,18 +72,13 @@ void handles_follow(Tape& tape, const Tape::Written& written) {
 
 void secure_dependents(Tape& tape, ValueId root) {
   if (tape.value(root).alive == 0 && !tape.budgeted_step) return;
-  std::vector<char> depends(static_cast<size_t>(tape.next_value()));
-  depends[static_cast<size_t>(root)] = 1;
+  const std::vector<char> depends = dependents_of(tape, root);
   for (OpId id = 0; id < tape.next_op(); ++id) {
     const Op* const op = tape.find_op(id);
     if (!op || !reads_any(*op, depends)) continue;
     // What is held already can no longer be rebuilt, so nothing may let go of it.
     for_each_output(*op, [&](ValueId v) {
-      if (Alive::is_source(tape.value(v))) {
-        tape.make_root(v);
-      } else {
-        depends[static_cast<size_t>(v)] = 1;
-      }
+      if (Alive::is_source(tape.value(v))) tape.make_root(v);
     });
   }
   const std::vector<Handle*> handles = tape.handles.all();
@@ -81,6 +88,16 @@ void secure_dependents(Tape& tape, ValueId root) {
     if (!tape.value(v).held) hold_rebuilt(tape, v);
     tape.make_root(v);
   }
+}
+
+int64_t forgotten_behind(Tape& tape, ValueId root) {
+  std::vector<char> depends = dependents_of(tape, root);
+  int64_t bytes = 0;
+  for (const Handle* const handle : tape.handles.all()) {
+    const ValueId v = handle->value();
+    if (std::exchange(depends[static_cast<size_t>(v)], 0) != 0 && !tape.is_living(v)) bytes += tape.value(v).bytes;
+  }
+  return bytes;
 }
 
 }  // namespace retrace

@@ -12,7 +12,9 @@ void begin_event(Tape& tape);
 // with the new content. So do we.
 void handles_follow(Tape& tape, const Tape::Written& written);
 
-// `root` is about to be overwritten and too large to copy: whatever needs it is rebuilt now and held.
+// `root` is about to be overwritten and is not copied: whatever needs it is rebuilt now and held.
 void secure_dependents(Tape& tape, ValueId root);
+// Bytes that would be live then and are not now.
+int64_t forgotten_behind(Tape& tape, ValueId root);
 
 }  // namespace retrace

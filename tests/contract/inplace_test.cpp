@@ -138,6 +138,26 @@ TEST(InPlace, OutVariantsOnBuffersMadeInside) {
   });
 }
 
+// A view of memory that nobody has written reads nothing of it.
+TEST(InPlace, OnWhatWasMadeOfPiecesInsideAndReturned) {
+  expect_same_as_plain([](const Wrap& wrap) -> Tensors {
+    auto x = torch::randn({2, 2}).requires_grad_();
+    std::vector<Tensor> made = wrap(
+        [](Tensor t) -> std::vector<Tensor> {
+          auto joined = torch::empty({4, 2});
+          joined.narrow(0, 0, 2).copy_(t);
+          joined.narrow(0, 2, 2).copy_(t);
+          return {joined, joined.log_softmax(0)};
+        },
+        x);
+    auto joined = made[0].sigmoid_();
+    auto loss = (joined + made[1].to(torch::kDouble).pow(2)).sum();
+    made.clear();  // so that the softmax must be made again
+    loss.backward();
+    return {joined, loss, x.grad()};
+  });
+}
+
 const std::string kModified = "modified by an inplace operation";
 
 TEST(InPlace, MutatingATensorSavedInsideAfterItWasSavedIsAutogradsError) {

@@ -17,6 +17,16 @@ void append_state(Tensors& results, const Module& module) {
   for (auto& b : module->buffers()) results.push_back(b.clone());
 }
 
+TEST(Layers, BatchNormWithABiasThatIsOneOfItsStatistics) {
+  expect_same_as_plain([](const Wrap& wrap) -> Tensors {
+    const Tensor weight = torch::randn({5}).requires_grad_(), mean = torch::zeros({5}), both = torch::ones({5});
+    auto x = torch::randn({4, 5}).requires_grad_();
+    auto y = wrap([&](Tensor t) { return torch::batch_norm(t, weight, both, mean, both, true, 0.1, 1e-5, false); }, x);
+    y.pow(2).sum().backward();
+    return {y, x.grad(), weight.grad(), mean, both};
+  });
+}
+
 TEST(Layers, BatchNormStatisticsAdvanceOncePerStep) {
   expect_same_as_plain([](const Wrap& wrap) -> Tensors {
     torch::nn::Sequential net(torch::nn::Conv2d(3, 4, 3), torch::nn::BatchNorm2d(4), torch::nn::ReLU(),

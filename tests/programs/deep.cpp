@@ -53,6 +53,18 @@ class DeepUNetImpl : public nn::Module {
 };
 TORCH_MODULE(DeepUNet);
 
+// With oneDNN, LibTorch 2 has one operator for a whole layer of an LSTM: nothing to cut, and at most half of two layers to save.
+class WithoutOneDnn {
+ public:
+  WithoutOneDnn() { at::globalContext().setUserEnabledMkldnn(false); }
+  ~WithoutOneDnn() { at::globalContext().setUserEnabledMkldnn(before_); }
+  WithoutOneDnn(const WithoutOneDnn&) = delete;
+  WithoutOneDnn& operator=(const WithoutOneDnn&) = delete;
+
+ private:
+  const bool before_ = at::globalContext().userEnabledMkldnn();
+};
+
 }  // namespace
 
 Program deep_unet() {
@@ -70,6 +82,7 @@ Program deep_lstm() {
   nn::Linear head(kWidth, kTokens);
   return train_with_adam(parameters_of(embedding, lstm, head), [embedding, lstm, head]() mutable {
     const Tensor tokens = torch::randint(0, kTokens, {kBatch, kLength});
+    const WithoutOneDnn step_by_step;
     const Tensor states = std::get<0>(lstm(embedding(tokens)));
     return F::cross_entropy(head(states).flatten(0, 1), tokens.flatten());
   });

@@ -42,6 +42,7 @@ struct Budgets {
   std::optional<int64_t> refused;    // the session whose budget was last refused
   Planning planning = Planning::background;
   int64_t step_peak_bytes = 0;                       // of the latest step, of everything live
+  std::optional<int64_t> predicted_bytes;            // the same, as its plan said, if it followed one
   int64_t steps_followed = 0, steps_rebuilding = 0;  // that kept to a plan; that rebuilt something
 };
 

@@ -16,7 +16,7 @@
 //       --in-child     try each run in a child process first, so that a crash is a failure like any other
 //       --shrink-all   shrink every failing program, and tell failures apart by the statements they need
 //   --shapes       each program at several sizes, step after step in one session under a budget (shapes.h);
-//       --no-smallest  a refusal may name more than the plain peak
+//       --no-smallest  a refusal may name more than the plain peak; --no-predicted  a peak may be another than its plan's
 //   --failures N   print so many failures, shrunk; of wild programs so many kinds of failure
 // Ends with "N programs, M mismatches"; exit code 1 if M is not 0.
 #include <csignal>
@@ -52,6 +52,7 @@ struct Arguments {
   bool wild = false;
   bool shapes = false;
   bool shrink_all = false;
+  bool predicted = true;
   WildChecks checks;
 
   Mode mode() const { return wild ? Mode::wild : Mode::ordinary; }
@@ -80,10 +81,13 @@ bool parse_wild_flag(const std::string& word, Arguments& arguments) {
                                               {"--shrink-all", &arguments.shrink_all},
                                               {"--outside-writes", &checks.outside},
                                               {"--in-child", &checks.in_child}};
-  const std::pair<const char*, bool*> off[] = {
-      {"--no-peak", &checks.peak},         {"--no-plain-peak", &checks.plain_peak},
-      {"--no-smallest", &checks.smallest}, {"--no-exact", &checks.exact},
-      {"--no-late", &checks.late},         {"--as-written", &checks.variants}};
+  const std::pair<const char*, bool*> off[] = {{"--no-peak", &checks.peak},
+                                               {"--no-plain-peak", &checks.plain_peak},
+                                               {"--no-smallest", &checks.smallest},
+                                               {"--no-exact", &checks.exact},
+                                               {"--no-late", &checks.late},
+                                               {"--as-written", &checks.variants},
+                                               {"--no-predicted", &arguments.predicted}};
   for (const auto& [name, target] : on) {
     if (word == name) return *target = true;
   }
@@ -213,7 +217,8 @@ int64_t run_all(const Arguments& arguments) {
 int64_t run(const Arguments& arguments) {
   if (arguments.self_check) return self_check(arguments);
   if (arguments.shapes) {
-    return run_shapes(arguments.seed, arguments.count, arguments.checks.smallest, arguments.most_printed, current_seed);
+    return run_shapes(arguments.seed, arguments.count, {arguments.checks.smallest, arguments.predicted},
+                      arguments.most_printed, current_seed);
   }
   if (!arguments.wild || arguments.plain_only) return run_all(arguments);
   WildRun run;

@@ -176,6 +176,8 @@ class RetraceScopes : public Scopes {
   void note_step(const Session& session) {
     const Stats stats = session.stats();
     budgets_.step_peak_bytes = memory::peak_bytes();
+    budgets_.predicted_bytes.reset();
+    if (stats.followed_plan) budgets_.predicted_bytes = session.plan()->peak_bytes;
     budgets_.steps_followed += stats.followed_plan ? 1 : 0;
     budgets_.steps_rebuilding += stats.ops_replayed > 0 ? 1 : 0;
   }

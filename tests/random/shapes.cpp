@@ -99,10 +99,18 @@ bool may_leak(const Program& program) {
   return has(writes) && has([](const Statement& s) { return s.op == "grad" && s.ints.at(0) != 0; });
 }
 
+// When a node of a retained graph lets go of what it unpacked is not on the tape; and of content that is overwritten while a
+// graph stands (a weight, when it is updated), steps that follow a plan copy less than the one it was made from, or more.
+bool is_predicted_exactly(const Program& program) {
+  return std::none_of(program.statements.begin(), program.statements.end(),
+                      [](const Statement& s) { return s.op == "update" || (is_backward(s) && s.ints.at(0) != 0); });
+}
+
 // One session after another, until all steps have run.
 class Training {
  public:
-  Training(const ShapesRun& run, const std::vector<Size>& sizes) : run_(run), sizes_(sizes) {
+  Training(const ShapesRun& run, const ShapesChecks& checks, const std::vector<Size>& sizes)
+      : run_(run), checks_(checks), sizes_(sizes) {
     budgets_.start_bytes = memory::live_bytes();
     budgets_.planning = run.planning;
     for (const Size& size : sizes) budgets_.plain_peak = std::max(budgets_.plain_peak, size.peak_bytes);
@@ -130,6 +138,7 @@ class Training {
   int64_t steps() const { return steps_; }
   int64_t above_share() const { return above_share_; }
   int64_t refusals() const { return refusals_; }
+  int64_t predicted() const { return predicted_; }
   int64_t named_above_plain() const { return named_above_plain_; }
   double largest_excess() const { return largest_excess_; }
 
@@ -162,6 +171,8 @@ class Training {
   ShapesFinding judge(const Size& size, const Outcome& outcome) {
     const Comparison compared = compare(size.plain, outcome);
     if (compared.verdict == Verdict::different) return {ShapesFault::bits, compared.text};
+    ShapesFinding wrong = judge_prediction(size);
+    if (wrong.fault != ShapesFault::none) return wrong;
     const bool first = seen_.empty();
     if (first) measured_ = &size;
     seen_.insert(&size);
@@ -180,29 +191,42 @@ class Training {
     return {};
   }
 
+  // Only of a step that is like the one before: another begins by the plan of that, and changes to its own.
+  ShapesFinding judge_prediction(const Size& size) {
+    if (!budgets_.predicted_bytes || latest_ != &size || !is_predicted_exactly(size.program)) return {};
+    ++predicted_;
+    if (!checks_.predicted || budgets_.step_peak_bytes == *budgets_.predicted_bytes) return {};
+    return {ShapesFault::prediction, "a peak of " + std::to_string(budgets_.step_peak_bytes) + ", and its plan said " +
+                                         std::to_string(*budgets_.predicted_bytes)};
+  }
+
   // A step that cannot do with its own share may have that of the largest so far, with what is live when it begins itself.
   int64_t largest_with(int64_t start_bytes) const {
     int64_t largest = 0;
-    for (const Size* const size : seen_)
-      largest = std::max(largest, size->peak_bytes + std::max<int64_t>(start_bytes - size->start_bytes, 0));
+    for (const Size* const size : seen_) largest = std::max(largest, with_start(*size, start_bytes));
     return largest;
   }
+  static int64_t with_start(const Size& size, int64_t start_bytes) {
+    return size.peak_bytes + std::max<int64_t>(start_bytes - size.start_bytes, 0);
+  }
 
-  // By the next step, if a graph was still alive when the one before ended, or something came after its last backward.
+  // By the next step, if a graph was still alive when the one before ended, or something came after its last backward: then it
+  // is about a step like that one which begins with what is live now.
   ShapesFinding judge_refusal(const Size& size, const Outcome& outcome) {
     const Comparison compared = compare_before(size.plain, outcome, outcome.thrown->statement);
     if (compared.verdict == Verdict::different) return {ShapesFault::bits, compared.text};
-    const int64_t plain = std::max(size.peak_bytes, latest_ != nullptr ? latest_->peak_bytes : 0);
+    const int64_t plain = std::max(size.peak_bytes, latest_ != nullptr ? with_start(*latest_, size.start_bytes) : 0);
     const int64_t named = budgets_.bytes.at(0);
     if (named <= plain) return {};
     ++named_above_plain_;
     largest_excess_ = std::max(largest_excess_, static_cast<double>(named - plain) / static_cast<double>(plain));
-    if (!run_.checks_smallest) return {};
+    if (!checks_.smallest) return {};
     return {ShapesFault::refusal, "a refusal named " + std::to_string(named) + ", above plain " +
                                       std::to_string(plain) + ": " + outcome.thrown->message};
   }
 
   const ShapesRun& run_;
+  const ShapesChecks& checks_;
   const std::vector<Size>& sizes_;
   Budgets budgets_;
   std::unique_ptr<Scopes> scopes_;
@@ -213,6 +237,7 @@ class Training {
   int64_t steps_ = 0;
   int64_t above_share_ = 0;
   int64_t refusals_ = 0;
+  int64_t predicted_ = 0;
   int64_t named_above_plain_ = 0;
   double largest_excess_ = 0;
   std::string owed_;  // why the next step is to be refused
@@ -223,18 +248,19 @@ void add_to(ShapesTally& tally, const std::vector<Size>& sizes, const Training& 
   tally.steps += training.steps();
   tally.above_share += training.above_share();
   tally.refusals += training.refusals();
+  tally.predicted += training.predicted();
   tally.named_above_plain += training.named_above_plain();
   tally.largest_excess = std::max(tally.largest_excess, training.largest_excess());
   tally.followed += training.budgets().steps_followed;
   tally.rebuilding += training.budgets().steps_rebuilding;
 }
 
-void report(const Program& program, const ShapesFinding& wrong, bool smallest) {
+void report(const Program& program, const ShapesFinding& wrong, const ShapesChecks& checks) {
   std::printf("\nwrong in the program of seed %llu: %s\n", static_cast<unsigned long long>(program.seed),
               wrong.text.c_str());
   const Program small = shrink(
-      program, [&](const Program& p) { return check_shapes(p, smallest).fault == wrong.fault; }, kMostShrinkTrials);
-  std::printf("shrunk to: %s  %s\n", shapes_text(small).c_str(), check_shapes(small, smallest).text.c_str());
+      program, [&](const Program& p) { return check_shapes(p, checks).fault == wrong.fault; }, kMostShrinkTrials);
+  std::printf("shrunk to: %s  %s\n", shapes_text(small).c_str(), check_shapes(small, checks).text.c_str());
   std::fflush(stdout);
 }
 
@@ -259,12 +285,11 @@ std::string ShapesRun::text() const {
   return text + (planning == Planning::foreground ? ", planned in the foreground" : ", planned in the background");
 }
 
-ShapesFinding check_shapes(const Program& program, bool smallest, ShapesTally* tally) {
-  ShapesRun run = ShapesRun::of(program.seed);
-  run.checks_smallest = smallest;
+ShapesFinding check_shapes(const Program& program, const ShapesChecks& checks, ShapesTally* tally) {
+  const ShapesRun run = ShapesRun::of(program.seed);
   const std::vector<Size> sizes = measured(programs_of(program, run));
   if (sizes.size() < 2) return {};
-  Training training(run, sizes);
+  Training training(run, checks, sizes);
   const std::vector<size_t> order = order_of(program.seed, sizes.size());
   ShapesFinding wrong = training.run(order);
   if (tally != nullptr) add_to(*tally, sizes, training), ++tally->programs;
@@ -274,7 +299,7 @@ ShapesFinding check_shapes(const Program& program, bool smallest, ShapesTally* t
     return {};
   }
   // LibTorch allocates some things once per process.
-  if (Training(run, sizes).run(order).fault == ShapesFault::none) wrong.text += " (not every time)";
+  if (Training(run, checks, sizes).run(order).fault == ShapesFault::none) wrong.text += " (not every time)";
   if (tally != nullptr) ++tally->different;
   return wrong;
 }
@@ -289,22 +314,24 @@ std::string shapes_text(const Program& program) {
   return text + "\n";
 }
 
-int64_t run_shapes(uint64_t seed, int64_t count, bool smallest, int64_t most_printed, volatile uint64_t& current_seed) {
+int64_t run_shapes(uint64_t seed, int64_t count, const ShapesChecks& checks, int64_t most_printed,
+                   volatile uint64_t& current_seed) {
   ShapesTally tally;
   for (int64_t k = 0; k < count; ++k) {
     current_seed = seed + static_cast<uint64_t>(k);
     const Program program = generate(current_seed);
-    const ShapesFinding wrong = check_shapes(program, smallest, &tally);
-    if (wrong.fault != ShapesFault::none && tally.different <= most_printed) report(program, wrong, smallest);
+    const ShapesFinding wrong = check_shapes(program, checks, &tally);
+    if (wrong.fault != ShapesFault::none && tally.different <= most_printed) report(program, wrong, checks);
   }
   const auto printable = [](int64_t n) { return static_cast<long long>(n); };
   std::printf(
-      "%lld sizes, %lld steps: %lld followed a plan, %lld rebuilt something, %lld took more than their percent, "
+      "%lld sizes, %lld steps: %lld followed a plan, %lld were compared with what it predicted, %lld rebuilt "
+      "something, %lld took more than their percent, "
       "%lld were refused, %lld of them naming more than the plain peak, at most by %.1f %%; unsteady in plain LibTorch "
       "%lld\n",
-      printable(tally.sizes), printable(tally.steps), printable(tally.followed), printable(tally.rebuilding),
-      printable(tally.above_share), printable(tally.refusals), printable(tally.named_above_plain),
-      100 * tally.largest_excess, printable(tally.unsteady));
+      printable(tally.sizes), printable(tally.steps), printable(tally.followed), printable(tally.predicted),
+      printable(tally.rebuilding), printable(tally.above_share), printable(tally.refusals),
+      printable(tally.named_above_plain), 100 * tally.largest_excess, printable(tally.unsteady));
   std::printf("%lld programs of changing shapes, %lld mismatches\n", printable(tally.programs),
               printable(tally.different));
   return tally.different;

@@ -158,6 +158,77 @@ TEST(Smallest, IsNotAboveThePlainPeakWhereContentIsOverwritten) {
   EXPECT_LE(bytes, plain_bytes);
 }
 
+// Peak of one plain step, of all that is live.
+int64_t plain_peak(const Tensor& w, const std::function<Tensors(int)>& step) {
+  const int64_t before = memory::live_bytes();
+  const int64_t peak = train(nullptr, 1, step).peaks[0];
+  w.mutable_grad() = Tensor();
+  return peak + memory::live_bytes() - before;
+}
+
+// What the next step is given is not what the one before made for good.
+TEST(Smallest, NamedByTheNextStepIsWithoutTheDataOfThat) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor w = torch::randn({16, 16}).requires_grad_();
+  const int64_t before = memory::live_bytes();
+  constexpr int64_t kLarge = 1 << 16;
+  Session session{budget(before + kLarge)};
+  {
+    const auto step = session.step();
+    w.tanh().sum().backward();
+    const Tensor after_backward = torch::zeros({kLarge});
+  }
+  const Tensor data = torch::zeros({kLarge});
+  try {
+    const auto step = session.step();
+    FAIL() << "not refused";
+  } catch (const InfeasibleBudget& refusal) {
+    EXPECT_LE(refusal.smallest_bytes, before + kLarge * 4 + kLarge);
+  }
+}
+
+// A copy of what is overwritten may go beyond the budget only instead of something larger.
+TEST(Smallest, ThePlainPeakIsEnoughWhereAWeightChangesWhileAGraphThatReadItStands) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor w = torch::randn({64, 64}).requires_grad_();
+  const auto step = [&](int) -> Tensors {
+    w.mutable_grad() = Tensor();
+    const Tensor standing = (w.narrow(0, 0, 8) * 2).sin();
+    w.sum().backward();
+    const Tensor large = torch::zeros({256, 64});
+    {
+      const torch::NoGradGuard no_grad;
+      w.sub_(w.grad(), 0.1);
+    }
+    return {standing.detach()};
+  };
+  const int64_t plain_bytes = plain_peak(w, step);
+  constexpr int64_t kNumberBytes = 64;
+  Session session{budget(plain_bytes + kNumberBytes)};
+  const Seen seen = train(&session, 3, step);
+  for (const int64_t peak : seen.peaks) EXPECT_LE(peak, plain_bytes + kNumberBytes);
+}
+
+// A plan forgets what no backward asks for, without a price. What the program still has is then held instead of a copy.
+TEST(Smallest, APlanThatForgetsWhatTheProgramHasAndReadAWeightThatChangesTakesNoCopyOfThat) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor w = torch::randn({64, 64}).requires_grad_();
+  const auto step = [&](int) -> Tensors {
+    w.mutable_grad() = Tensor();
+    const Tensor held = w.erf(), standing = held.sin();
+    w.tanh().sum().backward();
+    {
+      const torch::NoGradGuard no_grad;
+      w.sub_(w.grad(), 0.1);
+    }
+    return {torch::zeros({512, 64}), standing.detach(), held.detach()};
+  };
+  const int64_t plain_bytes = plain_peak(w, step);
+  Session session{budget(plain_bytes), {.planning = Planning::foreground}};
+  const Seen seen = train(&session, 4, step);
+  for (const int64_t peak : seen.peaks) EXPECT_LE(peak, plain_bytes);
+}
+
 // The plain program fits, so nothing that we hold beside it may cost it anything.
 TEST(Smallest, ThePlainPeakItselfIsEnoughWithoutForgettingAnything) {
   RETRACE_SKIP_IF_HOSTILE();

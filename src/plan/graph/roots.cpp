@@ -59,6 +59,16 @@ std::vector<char> released_in_forward(const Graph& graph) {
   return released;
 }
 
+// Read by one operator alone, which makes nothing but what it overwrites the root with: no copy is made for that to run again
+// (Arguments::copy_may_pay).
+bool is_only_overwritten(const Graph& graph, const std::vector<OpId>& readers, ValueId root) {
+  const Op& op = graph.ops[at(readers.front())];
+  const auto overwrites = [&](const Arg& arg) { return arg.value == root && arg.becomes != kNone; };
+  return op.fresh.empty() &&
+         std::all_of(readers.begin(), readers.end(), [&](OpId o) { return o == readers.front(); }) &&
+         std::any_of(op.args.begin(), op.args.end(), overwrites);
+}
+
 // In the order they were made, for what reads a root that is not held makes roots.
 template <class Pays>
 std::vector<char> roots_not_worth_holding(const Graph& graph, bool external, Pays pays) {
@@ -69,8 +79,10 @@ std::vector<char> roots_not_worth_holding(const Graph& graph, bool external, Pay
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const Value& value = rest.values[v];
     if (value.producer != kNone || saved[v] != 0 || readers[v].empty()) continue;
-    if (value.external ? !external : released[v] == 0) continue;
-    if (pays(rest, readers, saved, static_cast<ValueId>(v))) continue;
+    const auto id = static_cast<ValueId>(v);
+    const bool overwritten = !value.external && is_only_overwritten(rest, readers[v], id);
+    if (value.external ? !external : released[v] == 0 && !overwritten) continue;
+    if (!overwritten && pays(rest, readers, saved, id)) continue;
     result[v] = 1;
     make_roots(rest, readers[v]);
   }
