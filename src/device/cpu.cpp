@@ -26,6 +26,9 @@ class Cpu final : public DeviceSupport {
 
   uint64_t fingerprint(const at::Tensor& tensor) const override { return cpu_fingerprint(tensor); }
   uint64_t fingerprint(const c10::Storage& storage) const override { return cpu_fingerprint(storage); }
+  uint64_t fingerprint(const c10::Storage& storage, size_t begin, size_t end) const override {
+    return cpu_fingerprint(storage, begin, end);
+  }
   uint64_t sample(const c10::Storage& storage) const override { return cpu_sample(storage); }
 
   const at::Generator& default_generator() const override { return at::detail::getDefaultCPUGenerator(); }

@@ -100,9 +100,11 @@ uint64_t cpu_fingerprint(const at::Tensor& tensor) {
   }
 }
 
-uint64_t cpu_fingerprint(const c10::Storage& storage) {
-  const void* const bytes = storage.data_ptr().get();
-  return bytes ? hash_of(bytes, storage.nbytes()) : 0;
+uint64_t cpu_fingerprint(const c10::Storage& storage) { return cpu_fingerprint(storage, 0, storage.nbytes()); }
+
+uint64_t cpu_fingerprint(const c10::Storage& storage, size_t begin, size_t end) {
+  const auto* const bytes = static_cast<const char*>(storage.data_ptr().get());
+  return bytes ? hash_of(bytes + begin, end - begin) : 0;
 }
 
 uint64_t cpu_sample(const c10::Storage& storage) {

@@ -9,6 +9,7 @@ namespace retrace {
 
 uint64_t cpu_fingerprint(const at::Tensor& tensor);
 uint64_t cpu_fingerprint(const c10::Storage& storage);
+uint64_t cpu_fingerprint(const c10::Storage& storage, size_t begin, size_t end);
 uint64_t cpu_sample(const c10::Storage& storage);
 
 }  // namespace retrace

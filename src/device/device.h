@@ -31,7 +31,8 @@ class DeviceSupport {
 
   // Of a tensor's elements, bit for bit: NaNs compare by their bits, -0 differs from 0.
   virtual uint64_t fingerprint(const at::Tensor& tensor) const = 0;
-  virtual uint64_t fingerprint(const c10::Storage& storage) const = 0;  // of all its bytes
+  virtual uint64_t fingerprint(const c10::Storage& storage) const = 0;                            // of all its bytes
+  virtual uint64_t fingerprint(const c10::Storage& storage, size_t begin, size_t end) const = 0;  // of these bytes
   // Of a storage's bytes: all of them up to 16 KiB, else 64 pieces of 64 bytes spread evenly over it. About a microsecond.
   // Notices a tensor that was written as a whole or in a good part; need not notice a change of a few elements.
   virtual uint64_t sample(const c10::Storage& storage) const = 0;
@@ -59,6 +60,9 @@ const DeviceSupport& device_of(std::string_view name);  // "cpu"
 inline uint64_t fingerprint(const at::Tensor& tensor) { return device_of(tensor.device().type()).fingerprint(tensor); }
 inline uint64_t fingerprint(const c10::Storage& storage) {
   return device_of(storage.device_type()).fingerprint(storage);
+}
+inline uint64_t fingerprint(const c10::Storage& storage, size_t begin, size_t end) {
+  return device_of(storage.device_type()).fingerprint(storage, begin, end);
 }
 inline uint64_t sample(const c10::Storage& storage) { return device_of(storage.device_type()).sample(storage); }
 

@@ -118,7 +118,8 @@ void Arguments::read_tensor(Tape& tape, const at::Tensor& tensor, size_t slot, i
   arg.shape_only = traits_.shape_only && slot == 0;
   const bool replaces = written && traits_.overwrites && covers_storage(tensor);
   const bool looks = !arg.shape_only && !traits_.view && !replaces;
-  arg.value = looks ? look_at(tape, tensor) : tape.value_of(tensor);
+  const bool only_reads = !written && !traits_.silent_about_writes;
+  arg.value = !looks ? tape.value_of(tensor) : only_reads ? look_at_read(tape, tensor) : look_at(tape, tensor);
   arg.slot = static_cast<int32_t>(slot);
   arg.element = element;
   arg.geometry = tape.geometries.find_or_add(tensor);

@@ -19,6 +19,7 @@ constexpr ValueId kMostCandidates = 1024;
 
 constexpr size_t kMostRanked = 32;
 constexpr int64_t kEventsRanked = 64;
+constexpr double kMuchWorse = 1.5;  // than the best was: by then others can be had that the program had in hand
 
 }  // namespace
 
@@ -83,12 +84,12 @@ int64_t Eviction::evictable_bytes(ValueId id) const {
   return !v.held || v.held.is_copy() || v.held.is_shared() ? 0 : v.bytes;
 }
 
-// The powers are a compromise, tried out by simulation on tapes of our own models and examples: a lower one in forward is better
-// at 80 to 50 % of plain, and much worse for recurrent nets near their smallest budget.
+// The powers are a compromise, tried out by simulation on tapes of our own models and examples (EvictionSimulation): a lower one
+// in forward is better for nets of layers, and worse for recurrent ones near their smallest budget.
 double Eviction::time_away(ValueId id) {
   const Value& v = tape_.value(id);
   const OpId at = tape_.backward_at();
-  if (at == kNone) return static_cast<double>(tape_.clock() - v.last_used) + 1;
+  if (at == kNone) return std::sqrt(static_cast<double>(tape_.clock() - v.last_used) + 1);
   const double time = std::abs(at - next_use(id, at)) + 1;
   return v.rebuilt ? time * time : std::sqrt(std::sqrt(time));
 }
@@ -126,13 +127,18 @@ Eviction::Candidate Eviction::cheapest() {
   return best.value == kNone ? any_evictable() : best;
 }
 
-// What it takes to be without a value changes as others go: it counts as best while it is no worse than the next was.
+// What it takes to be without a value changes as others go: it counts as best while it is no worse than the next was, and not
+// much worse than the best.
 Eviction::Candidate Eviction::best_ranked() {
   std::vector<Candidate>& ranking = tape_.eviction.ranking;
   if (tape_.clock() - tape_.eviction.ranked_at > kEventsRanked) ranking.clear();
   while (!ranking.empty()) {
     const std::optional<Candidate> now = priced(ranking.back().value);
     const bool is_last = ranking.size() == 1;
+    if (now && now->score > kMuchWorse * tape_.eviction.ranked_score && tape_.clock() > tape_.eviction.ranked_at) {
+      ranking.clear();
+      break;
+    }
     if (now && (is_last || now->score <= ranking.end()[-2].score)) return *now;
     ranking.pop_back();
   }
@@ -152,6 +158,7 @@ void Eviction::rank(MayGo may_go) {
     if (const std::optional<Candidate> candidate = priced(id)) best.push_back(*candidate);
   }
   std::sort(best.begin(), best.end(), is_worse);
+  tape_.eviction.ranked_score = best.empty() ? 0 : best.back().score;
   if (best.size() > kMostRanked) best.erase(best.begin(), best.end() - static_cast<std::ptrdiff_t>(kMostRanked));
 }
 

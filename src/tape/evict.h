@@ -29,6 +29,7 @@ struct EvictionMemory {
   // To look at all a tape has takes long, and memory that is short stays so for a while: the best few.
   std::vector<EvictionCandidate> ranking;  // the best is last
   int64_t ranked_at = 0;                   // the tape's clock
+  double ranked_score = 0;                 // of the best, then
   struct Way {
     const store::Kind* kind = nullptr;  // none: it cannot be put away
     int64_t bytes = 0;                  // that are left

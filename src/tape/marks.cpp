@@ -9,14 +9,58 @@
 
 namespace retrace {
 
+namespace {
+
+// Of a large content, so that who reads a small part of it need not look at all: a recurrent net takes its gates for one
+// word after another out of one product.
+constexpr size_t kPartBytes = size_t{128} << 10;
+
+struct Bytes {
+  size_t begin = 0, end = 0;
+};
+
+Bytes all_of(const c10::Storage& storage) { return {0, storage.nbytes()}; }
+
+// From its first element to its last, in its storage.
+Bytes bytes_of(const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return {};
+  int64_t last = tensor.storage_offset();
+  for (int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
+  const size_t item = tensor.itemsize();
+  return {static_cast<size_t>(tensor.storage_offset()) * item, static_cast<size_t>(last + 1) * item};
+}
+
+uint64_t part(const c10::Storage& storage, size_t number) {
+  return fingerprint(storage, number * kPartBytes, std::min(storage.nbytes(), (number + 1) * kPartBytes));
+}
+
+size_t parts_of(size_t bytes) { return (bytes + kPartBytes - 1) / kPartBytes; }
+
+bool are_as_marked(const ValueMark& v, const c10::Storage& storage, Bytes bytes) {
+  if (!v.marked) return true;
+  if (v.parts.empty()) return v.mark == (v.marked_whole ? fingerprint(storage) : sample(storage));
+  if (v.parts.size() != parts_of(storage.nbytes())) return false;
+  for (size_t i = bytes.begin / kPartBytes; i < parts_of(bytes.end); ++i) {
+    if (v.parts[i] != part(storage, i)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 void mark(ValueMark& v, const c10::Storage& storage, bool whole) {
-  v.mark = whole ? fingerprint(storage) : sample(storage);
   v.marked = true;
   v.marked_whole = whole;
+  v.parts.clear();
+  if (!whole || storage.nbytes() <= kPartBytes) {
+    v.mark = whole ? fingerprint(storage) : sample(storage);
+    return;
+  }
+  for (size_t i = 0; i < parts_of(storage.nbytes()); ++i) v.parts.push_back(part(storage, i));
 }
 
 bool is_as_marked(const ValueMark& v, const c10::Storage& storage) {
-  return !v.marked || v.mark == (v.marked_whole ? fingerprint(storage) : sample(storage));
+  return are_as_marked(v, storage, all_of(storage));
 }
 
 namespace {
@@ -40,10 +84,7 @@ ValueId found_written(Tape& tape, ValueId id, const c10::Storage& storage) {
   return after;
 }
 
-}  // namespace
-
-ValueId look_at(Tape& tape, const at::Tensor& tensor) {
-  const ValueId id = tape.value_of(tensor);
+ValueId look_at(Tape& tape, ValueId id, const at::Tensor& tensor, Bytes bytes) {
   Marking& marking = tape.marking;
   if (!marking.may_forget) return id;
   Value& v = tape.value(id);
@@ -56,12 +97,27 @@ ValueId look_at(Tape& tape, const at::Tensor& tensor) {
     mark(v, tensor.storage(), marking.whole);
     return id;
   }
-  const bool as_marked = is_as_marked(v, tensor.storage());
+  const bool as_marked = are_as_marked(v, tensor.storage(), bytes);
   if (!as_marked && tape.known) tape.known->add_written(place);
   if (!as_marked || (tape.known && tape.known->is_written(place))) return found_written(tape, id, tensor.storage());
   // What a factory made, seen for the first time.
   if (v.marked_whole && !marking.whole) mark(v, tensor.storage(), false);
   return id;
+}
+
+}  // namespace
+
+ValueId look_at(Tape& tape, const at::Tensor& tensor) {
+  return look_at(tape, tape.value_of(tensor), tensor, all_of(tensor.storage()));
+}
+
+ValueId look_at_read(Tape& tape, const at::Tensor& tensor) {
+  const ValueId id = tape.value_of(tensor);
+  const Value& v = tape.value(id);
+  // Else a mark is about to be made of all that is there.
+  const bool stays_marked = tape.marking.whole && v.marked_whole;
+  const bool only_recipe = !tape.is_root(v) && !v.held && v.handles == 0;
+  return look_at(tape, id, tensor, stays_marked && only_recipe ? bytes_of(tensor) : all_of(tensor.storage()));
 }
 
 void look_at_saved(Tape& tape) {

@@ -4,6 +4,7 @@
 #include <c10/core/Storage.h>
 
 #include <optional>
+#include <vector>
 
 #include "store/content.h"
 #include "tape/op.h"
@@ -45,7 +46,8 @@ struct ValueMark {
   bool fleeting = false;      // may be written without notice: what reads it is not run again
   int32_t looks = 0;
   uint64_t mark = 0;
-  uint64_t first_look = 0;  // a place, see KnownSteps
+  std::vector<uint64_t> parts;  // marks of the parts of a large content, if all of its bytes are marked
+  uint64_t first_look = 0;      // a place, see KnownSteps
 };
 
 // What those who walk over the tape note, each for itself.

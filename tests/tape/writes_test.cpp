@@ -8,9 +8,11 @@
 
 #include <retrace/retrace.h>
 
+#include "replay/replay.h"
 #include "session/ways.h"
 #include "support/hostile.h"
 #include "support/operators.h"
+#include "tape/scope.h"
 
 namespace retrace::test::writes {
 
@@ -236,6 +238,47 @@ TEST(Writes, BehindAnOperatorThatOverwritesAPartAreNoticed) {
     h.pow(2).mean().backward();
     return layers.gradients();
   });
+}
+
+// Who reads a part of something large looks at that part alone; who reads or overwrites what was written must notice.
+TEST(Writes, ToOnePartAreNoticedByThoseWhoReadIt) {
+  constexpr int64_t kRows = 2048, kHead = 256;
+  const Layers layers(2);
+  const Tensor x = torch::randn({kRows, 64});
+  for (const bool in_place : {false, true}) {
+    SCOPED_TRACE(in_place ? "the other part is overwritten in place" : "the other part is read");
+    expect_right_in_every_way([&](int) -> Tensors {
+      layers.clear();
+      Tensor sum = torch::zeros({});
+      for (const Tensor& w : layers.weights) {
+        const Tensor h = x.mm(w).mul(0.5);
+        const Tensor before = h.slice(0, kHead) + 1;
+        write_with_pointer(h.detach(), (kRows - 1) * 64, kRows * 64);
+        const Tensor head = h.slice(0, 0, kHead);
+        if (in_place) head.add_(1);
+        sum = sum + (head + 1).sin().sum() + before.sin().sum() + (h.slice(0, kHead) + 2).sin().sum();
+      }
+      sum.backward();
+      return layers.gradients();
+    });
+  }
+}
+
+TEST(Writes, ToAPartThatNobodyReadsLeaveTheRestItsRecipe) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor x = torch::randn({2048, 64}), w = torch::randn({64, 64}).requires_grad_();
+  const auto scope = begin_scope({.policy = recompute_all(), .verify = true}, &rebuild);
+  const Tensor h = x.mm(w);
+  const auto has_recipe = [&] {
+    const SharedTape::Lock tape(*scope->tape);
+    return !tape->is_root(tape->value(tape->find(h)));
+  };
+  write_with_pointer(h.detach(), 2047 * 64, 2048 * 64);
+  const Tensor head = h.slice(0, 0, 1024) + 1;
+  EXPECT_TRUE(has_recipe());
+  const Tensor tail = h.slice(0, 1024) + 1;
+  EXPECT_FALSE(has_recipe());
+  end_scope(scope);
 }
 
 // Statistics that two operators of a step write, whichever of the two a policy keeps.

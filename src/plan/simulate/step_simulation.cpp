@@ -253,6 +253,7 @@ void StepSimulation::apply(const Event& event) {
 
 void StepSimulation::note_peak(int64_t extra) {
   int64_t total = other_ + now_.live + extra;
+  while (total > space_bytes_ && makes_space_->let_go_of_one()) total = other_ + now_.live + extra;
   if (total > outcome.peak_bytes && rules_ != nullptr) {
     rules_->peak_rises(extra);
     total = other_ + now_.live + extra;

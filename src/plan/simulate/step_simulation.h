@@ -66,6 +66,13 @@ struct Peaks {
   std::vector<int64_t> early, late;
 };
 
+// Who lets go of something before a budget would be broken.
+class MakesSpace {
+ public:
+  virtual ~MakesSpace() = default;
+  virtual bool let_go_of_one() = 0;  // false: there is nothing left to let go of
+};
+
 class StepSimulation {
  public:
   explicit StepSimulation(const Graph& graph, Effort* effort = nullptr);  // both must outlive it
@@ -78,8 +85,12 @@ class StepSimulation {
     Price price = {};
   };
 
-  void begin(const Choices& choices, const Limits& limits);  // `choices` must last
-  void follow(StepRules* rules) { rules_ = rules; }          // beside the choices, in whole runs
+  void begin(const Choices& choices, const Limits& limits);     // `choices` must last
+  void follow(StepRules* rules) { rules_ = rules; }             // beside the choices, in whole runs
+  void ask_for_space(MakesSpace* from, int64_t budget_bytes) {  // in whole runs
+    makes_space_ = from;
+    space_bytes_ = budget_bytes;
+  }
   void limit(const Limits& limits) { limits_ = limits; }
   void run_until(size_t end);
   void begin_backward();
@@ -139,9 +150,10 @@ class StepSimulation {
     if (value(id).uses == 0 && value(id).way != kUnpacked) free_rebuilt(id);
   }
 
-  // For StepRules: what they may do, and look at.
+  // For StepRules and MakesSpace: what they may do, and look at.
   void hold(ValueId id, int way);
   void stop_holding(ValueId id);
+  void forget_rebuilt(ValueId id);
   void add_held(int64_t bytes);        // that are no value's own
   bool has_storage(ValueId id) const;  // with this content or a later one
   bool is_living(ValueId id) const;    // with this content
@@ -254,6 +266,8 @@ class StepSimulation {
   const Choices* choices_ = nullptr;
   Limits limits_;
   StepRules* rules_ = nullptr;  // none: choices alone
+  MakesSpace* makes_space_ = nullptr;
+  int64_t space_bytes_ = INT64_MAX;
   OpId passes_until_ = kNone;
   std::vector<ValueId> passes_but_;
   std::vector<char> saved_root_;    // by handle: it keeps the value itself

@@ -337,4 +337,9 @@ void StepSimulation::free_rebuilt(ValueId id) {
   if (v.rebuilt != 0) unreference(std::exchange(v.rebuilt, 0));
 }
 
+void StepSimulation::forget_rebuilt(ValueId id) {
+  free_rebuilt(id);
+  ceases_source<Pending>(*this, id);
+}
+
 }  // namespace retrace::plan

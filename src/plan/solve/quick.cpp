@@ -25,6 +25,7 @@ class QuickSearch {
     if (fits() || context_.lifetimes.most_base_bytes() > budget_bytes_) return;  // or nothing can fit
     consider("greedy", finish(best_));
     if (fits() && best_.seconds < kGoodEnough * graph_.seconds) return;
+    if (!effort_.exhausted()) consider("from_eviction", finish(evicted(context_, budget_bytes_)));
     if (!effort_.exhausted()) {
       context_.bound.tighten(budget_bytes_, fits() ? best_.seconds : graph_.seconds, kPriceSteps);
       consider("mincut", finish(context_.search.simulate(context_.bound.choices(context_.bound.per_event()))));

@@ -151,10 +151,15 @@ Candidate solve_priced(SolverContext& context, int64_t budget_bytes, const Candi
 }
 
 constexpr Strategy kStrategies[] = {
-    {"mincut", solve_mincut, true},         {"greedy", solve_greedy, true},
-    {"from_below", solve_from_below, true}, {"from_frontiers", solve_from_frontiers, true},
-    {"from_chain", solve_from_chain, true}, {"improve", improve_best, true},
-    {kPricedSearch, solve_priced, false},   {"chain", solve_chain, false},
+    {"mincut", solve_mincut, true},
+    {"greedy", solve_greedy, true},
+    {"from_eviction", solve_from_eviction, true},
+    {"from_below", solve_from_below, true},
+    {"from_frontiers", solve_from_frontiers, true},
+    {"from_chain", solve_from_chain, true},
+    {"improve", improve_best, true},
+    {kPricedSearch, solve_priced, false},
+    {"chain", solve_chain, false},
     {"every", solve_every, false},
 };
 

@@ -28,6 +28,9 @@ std::vector<ValueId> cut_vertices(const SolverContext& context);
 // What holds some cut vertices and makes this of the others, with the lowest peak that was found; empty if none was.
 Candidate lowest_of_segments(SolverContext& context, Choice others);
 Candidate solve_from_frontiers(SolverContext& context, int64_t budget_bytes, const Candidate& best);
+// What a step would let go of that evicts, as choices: simulated, and neither repaired nor filled.
+Candidate evicted(SolverContext& context, int64_t budget_bytes);
+Candidate solve_from_eviction(SolverContext& context, int64_t budget_bytes, const Candidate& best);
 Candidate solve_chain(SolverContext& context, int64_t budget_bytes, const Candidate& best);
 
 // For several budgets at once, rising, from a start that need not fit any; first for the one with number `first`. What it
