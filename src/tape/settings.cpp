@@ -54,9 +54,7 @@ void change(const Settings& from, const Settings& to) {
   if (from.flush_denormals != to.flush_denormals) at::Context::setFlushDenormal(to.flush_denormals);
   if (from.deterministic != to.deterministic || from.deterministic_warn_only != to.deterministic_warn_only)
     context.setDeterministicAlgorithms(to.deterministic, to.deterministic_warn_only);
-  if (from.threads == to.threads || !openmp().get) return;
-  at::internal::lazy_init_num_threads();  // or the kernel would do it, and set another number
-  openmp().set(to.threads);
+  if (from.threads != to.threads && openmp().get) openmp().set(to.threads);
 }
 
 }  // namespace
@@ -86,6 +84,11 @@ AsRecorded::AsRecorded(const Settings& recorded) : before_(Settings::now()), rec
   keys.set_included(recorded.included);
   keys.set_excluded(recorded.excluded.add(compat::kRecordKey));
   c10::impl::_force_tls_local_dispatch_key_set(c10::impl::LocalDispatchKeySet(keys));
+  if (before_.threads != recorded_.threads && openmp().get) {
+    // Or the kernel would do it, and set another number. It is done once: afterwards the thread has what LibTorch gives it.
+    at::internal::lazy_init_num_threads();
+    before_.threads = Settings::threads_now();
+  }
   change(before_, recorded_);
 }
 

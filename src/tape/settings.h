@@ -32,7 +32,7 @@ class AsRecorded {
   AsRecorded& operator=(const AsRecorded&) = delete;
 
  private:
-  const Settings before_;
+  Settings before_;
   const Settings recorded_;
 };
 
