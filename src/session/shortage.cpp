@@ -27,9 +27,10 @@ Shortage::Shortage(const Timeline& timeline, const BudgetedStep& step, const Ste
   plan::Outcome smallest = plan::smallest(as_one);
   int64_t named = std::min(smallest.peak_bytes + kNumberBytes, plain.peak_bytes);
   // Other threads had the rest, or the step could not do what the simulator says: then what it needed in fact. Nor more than
-  // that if nothing was let go of, since then it is the plain peak; or if there were several backwards, in which the simulator
-  // may think that something lives for longer than it does.
-  const bool saw_better = step.evictions() == 0 || graph.backwards.size() > 1;
+  // that if nothing was let go of, since then it is the plain peak; or if a backward made a graph, of which the simulator may
+  // think that something lives for longer than it does.
+  const bool saw_better = step.evictions() == 0 || std::any_of(graph.backwards.begin(), graph.backwards.end(),
+                                                               [](const plan::Backward& b) { return b.records; });
   const int64_t needed = step.most_wanted_bytes();
   if (named <= step.given_bytes()) named = needed;
   if (saw_better) named = std::min(named, needed);
