@@ -33,6 +33,11 @@ void look_for_ways(Tape& tape, ValueId id, const c10::Storage& storage) {
   }
 }
 
+// In a session's step without a budget: see Tape::hold_unpacked().
+bool holds_what_it_unpacks(const Tape& tape) {
+  return tape.tags_weights && !tape.budgeted_step && backward_frees_graph();
+}
+
 }  // namespace
 
 Handle::~Handle() {
@@ -144,7 +149,7 @@ at::Tensor Handle::unpack_value() {
   tape.used(value_);
   at::Tensor tensor = geometry_->over(storage);
   verify_unpacked(tape, *this, storage, tensor);
-  if (!tape.budgeted_step && backward_frees_graph()) tape.hold_unpacked(value_, storage);
+  if (holds_what_it_unpacks(tape)) tape.hold_unpacked(value_, storage);
   if (round != 0 && !consumed_in(round)) {
     consume(round);
     change_need<Pending>(tape, value_, -1);
