@@ -321,6 +321,12 @@ int64_t run_shapes(uint64_t seed, int64_t count, const ShapesChecks& checks, int
     current_seed = seed + static_cast<uint64_t>(k);
     const Program program = generate(current_seed);
     const ShapesFinding wrong = check_shapes(program, checks, &tally);
+    // Plans depend on measured times: a wrong prediction must come twice, and what came once is told.
+    if (wrong.fault == ShapesFault::prediction && check_shapes(program, checks).fault == ShapesFault::none) {
+      std::printf("seed %llu, not every time: %s\n", static_cast<unsigned long long>(current_seed), wrong.text.c_str());
+      --tally.different;
+      continue;
+    }
     if (wrong.fault != ShapesFault::none && tally.different <= most_printed) report(program, wrong, checks);
   }
   const auto printable = [](int64_t n) { return static_cast<long long>(n); };
