@@ -91,4 +91,23 @@ TEST(Rebuild, OfAnOperatorThatRunsABackwardOfItsOwnBeforeItsInputIsOverwritten) 
   EXPECT_TRUE(torch::autograd::grad({loss(start.clone())}, {w})[0].equal(plain));
 }
 
+// Autograd clones what an in-place product overwrites, and asks for the clone only after the product's result. Else a copy of
+// all that the product is a part of would wait for it.
+TEST(Rebuild, MakesWhatIsWantedOfContentBeforeThatIsOverwritten) {
+  constexpr int64_t kRows = 256, kColumns = 96;
+  const Tensor x = torch::rand({kRows, 64}), w = torch::rand({64, 8 * kColumns});
+  const Tensor gate = torch::rand({kRows, kColumns}).requires_grad_();
+  const auto loss = [&] {
+    const auto parts = x.mm(w).unsafe_chunk(8, 1);
+    return parts[7].mul_(gate).sin();
+  };
+  const auto gradients = [&](const Tensor& y) { return torch::autograd::grad({y.sum()}, {gate})[0]; };
+  const Tensor plain = gradients(loss());
+  const Tensor y = checkpoint(loss);
+  const int64_t part_bytes = kRows * kColumns * 4, start_bytes = memory::live_bytes();
+  memory::reset_peak();
+  EXPECT_TRUE(gradients(y).equal(plain));
+  EXPECT_LT(memory::peak_bytes() - start_bytes, 14 * part_bytes) << "the product once, and little else";
+}
+
 }  // namespace retrace::test::rebuild
