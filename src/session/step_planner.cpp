@@ -137,7 +137,7 @@ void StepPlanner::plan(StepProfile& profile) {
     found->plan.planning_seconds = spent;
     found->move_to(budget, shift);
     profile.adopt(std::move(*found), start_, false);
-  } else if (profile.eviction) {
+  } else if (profile.can_evict_within(budget)) {
     profile.go_by_eviction(0, spent);
   } else {
     profile.state = NotPlanned{};
@@ -225,10 +225,12 @@ PlanMatch StepPlanner::no_match() const {
 
 PlanMatch StepPlanner::match_for(const StepProfile& profile) const {
   PlanMatch match;
-  match.budget_bytes = budget_bytes(&profile);
+  // In percent: to do with a small share by eviction may take many times as long as the step itself.
+  const bool waits_for_plan = std::holds_alternative<NotPlanned>(profile.state);
+  match.budget_bytes = std::max(budget_bytes(&profile), waits_for_plan ? budget_bytes(nullptr) : 0);
   match.prefix_hashes = profile.prefix_hashes;
   match.looks_for_ways = !profile.looked_for_ways;
-  if (std::holds_alternative<NotPlanned>(profile.state)) match.related = related_;
+  if (waits_for_plan) match.related = related_;
   const Planned* const planned = profile.planned();
   if (!planned) return match;
   match.plan = planned->plan;

@@ -90,14 +90,15 @@ void StepProfile::learn_plan(const BudgetedStep& step, int64_t peak_bytes, const
 void StepProfile::learn_eviction(const BudgetedStep& step, int64_t peak_bytes, double replay_seconds,
                                  const StepStart& begin) {
   if (!step.plan() && step.most_wanted_bytes() == 0 && !step.only_measures())
-    eviction = {replay_seconds, peak_bytes, begin.bytes};
+    eviction = {replay_seconds, peak_bytes, begin.bytes, step.given_bytes()};
 }
 
 // Close to the smallest budget the only plan may be to rebuild everything every time. Eviction has done better then, and is
 // expected to do as well again, beside whatever else is live by now.
 void StepProfile::adopt(FoundPlan found, const StepStart& begin, bool in_background) {
   const plan::Plan& plan = found.plan;
-  if (eviction && eviction->replay_seconds + kWorthEvicting * graph->seconds < plan.replay_seconds)
+  if (can_evict_within(plan.budget_bytes) &&
+      eviction->replay_seconds + kWorthEvicting * graph->seconds < plan.replay_seconds)
     return go_by_eviction(plan.bound_seconds - (plan.seconds - plan.replay_seconds), plan.planning_seconds);
   as_predicted = true;
   Planned planned;
@@ -107,6 +108,10 @@ void StepProfile::adopt(FoundPlan found, const StepStart& begin, bool in_backgro
   planned.start_bytes = begin.bytes;
   planned.in_background = in_background;
   state = std::move(planned);
+}
+
+bool StepProfile::can_evict_within(int64_t budget_bytes) const {
+  return eviction && eviction->budget_bytes <= budget_bytes;
 }
 
 void StepProfile::go_by_eviction(double bound_replay_seconds, double planning_seconds) {

@@ -49,6 +49,7 @@ struct StepProfile {
     double replay_seconds;
     int64_t peak_bytes;
     int64_t start_bytes;
+    int64_t budget_bytes;  // that it kept
   };
 
   StepProfile(Timeline& timeline, const StepStart& start);
@@ -63,6 +64,7 @@ struct StepProfile {
   // From now on steps follow the plan, unless eviction has been seen to take less time.
   void adopt(FoundPlan found, const StepStart& start, bool in_background);
   void go_by_eviction(double bound_replay_seconds, double planning_seconds);
+  bool can_evict_within(int64_t budget_bytes) const;  // as far as was seen
 
   const Planned* planned() const { return std::get_if<Planned>(&state); }
   bool is_evicting() const { return std::holds_alternative<Evicting>(state); }
