@@ -14,6 +14,8 @@ namespace {
 
 // Ancestors that are gone too must be rebuilt first. Looking at this many tells cheap from expensive.
 constexpr int kMostAncestors = 128;
+// Of the seconds of an operator that is to run again anyway, for something else that was forgotten.
+constexpr double kShared = 0.25;
 // A long tape is sampled: the best of so many is good enough, and the time to look stays small.
 constexpr ValueId kMostCandidates = 1024;
 
@@ -64,7 +66,7 @@ std::optional<double> Eviction::seconds_to_rebuild(ValueId id, IsThere is_there)
     Op& producer = tape_.op(tape_.value(at).producer);
     if (producer.priced == pricing) continue;
     producer.priced = pricing;
-    seconds += replay_seconds(producer, at);
+    seconds += replay_seconds(producer, at) * (producer.alive > 0 ? kShared : 1);
     // Beyond the limit only whether it is possible matters no more either: what is that deep has been kept so far.
     if (++looked > kMostAncestors) continue;
     for (const TensorArg& arg : producer.args) {
@@ -91,7 +93,7 @@ double Eviction::time_away(ValueId id) {
   const OpId at = tape_.backward_at();
   if (at == kNone) return std::sqrt(static_cast<double>(tape_.clock() - v.last_used) + 1);
   const double time = std::abs(at - next_use(id, at)) + 1;
-  return v.rebuilt ? time * time : std::sqrt(std::sqrt(time));
+  return v.rebuilt ? time : std::sqrt(std::sqrt(time));
 }
 
 // Where backward, which has come to `at` and goes down, wants it: at an op that reads it and is to be run again, or whose

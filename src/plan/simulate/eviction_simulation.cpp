@@ -122,7 +122,7 @@ std::optional<double> EvictionSimulation::seconds_to_rebuild(ValueId id, bool la
     const OpId producer = value(wanted).producer;
     if (producer == kNone) return std::nullopt;
     if (std::exchange(priced_[at(producer)], pricing_) == pricing_) continue;
-    const bool is_shared = wanted != id && step_.now().ops[at(producer)].alive > 0;
+    const bool is_shared = step_.now().ops[at(producer)].alive > 0;
     seconds += replay_seconds(producer, wanted) * (is_shared ? weights_.shared : 1);
     if (++looked > kMostAncestors) continue;
     for (const Arg& arg : graph_.ops[at(producer)].args) {

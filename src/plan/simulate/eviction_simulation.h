@@ -15,8 +15,8 @@ namespace retrace::plan {
 struct EvictionWeights {
   double since_use = 0.5;           // power of the time since its last use, in forward
   double until_use = 0.25;          // power of the time until it is wanted, in backward: of what is held since forward
-  double until_use_if_rebuilt = 2;  // and of what was rebuilt
-  double shared = 1;                // share of an operator's seconds if it is to run again anyway, for something else
+  double until_use_if_rebuilt = 1;  // and of what was rebuilt
+  double shared = 0.25;             // share of an operator's seconds if it is to run again anyway, for something else
 };
 
 class EvictionSimulation final : public MakesSpace {
