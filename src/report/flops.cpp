@@ -2,13 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <string>
-#include <string_view>
 
-#include <retrace/policy.h>
-
-#include "policy/rules.h"
+#include "policy/products.h"
 #include "report/saved.h"
 
 namespace retrace::report {
@@ -16,41 +12,6 @@ namespace {
 
 using plan::at;
 using Shape = std::vector<int64_t>;
-
-// The two matrices of a product stand side by side among its arguments, from this one on.
-const std::map<std::string_view, size_t> kFirstMatrix{{"aten::mm", 0},      {"aten::bmm", 0},
-                                                      {"aten::mv", 0},      {"aten::dot", 0},
-                                                      {"aten::vdot", 0},    {"aten::linear", 0},
-                                                      {"aten::_int_mm", 0}, {"aten::addmm", 1},
-                                                      {"aten::addmm_", 1},  {"aten::_addmm_activation", 1},
-                                                      {"aten::addmv", 1},   {"aten::addmv_", 1},
-                                                      {"aten::addbmm", 1},  {"aten::addbmm_", 1},
-                                                      {"aten::baddbmm", 1}, {"aten::baddbmm_", 1}};
-
-// (batch, channels, places ...) goes in and comes out; the weight is the second argument.
-constexpr std::string_view kConvolutions[] = {"aten::convolution",
-                                              "aten::_convolution",
-                                              "aten::convolution_overrideable",
-                                              "aten::mkldnn_convolution",
-                                              "aten::_slow_conv2d_forward",
-                                              "aten::slow_conv3d_forward",
-                                              "aten::slow_conv_dilated2d",
-                                              "aten::slow_conv_dilated3d",
-                                              "aten::slow_conv_transpose2d",
-                                              "aten::slow_conv_transpose3d",
-                                              "aten::_conv_depthwise2d",
-                                              "aten::conv_depthwise3d",
-                                              "aten::cudnn_convolution",
-                                              "aten::cudnn_convolution_transpose",
-                                              "aten::miopen_convolution"};
-
-// What selective() keeps.
-bool is_product(const plan::Op& op) {
-  static const Policy products = selective();
-  OpInfo info;
-  info.name = op.name;
-  return products.rules().decide(info) == Decision::keep;
-}
 
 double elements(const Shape& shape, size_t begin = 0, size_t end = SIZE_MAX) {
   double product = 1;
@@ -117,15 +78,23 @@ std::optional<double> attention_flops(const plan::Graph& graph, const plan::Op& 
 }  // namespace
 
 std::optional<double> flops_of(const plan::Graph& graph, const plan::Op& op) {
+  using Shapes = Product::Shapes;
   const bool is_attention = recomputes_inside(op.name);
-  if (!is_attention && !is_product(op)) return 0;
+  const Product* const product = find_product(op.name);
+  if (!is_attention && product == nullptr) return 0;
   if (op.outputs.empty()) return std::nullopt;
   if (is_attention) return attention_flops(graph, op);
-  if (const auto found = kFirstMatrix.find(op.name); found != kFirstMatrix.end())
-    return matrix_flops(graph, op, found->second);
-  const bool is_convolution =
-      std::find(std::begin(kConvolutions), std::end(kConvolutions), op.name) != std::end(kConvolutions);
-  return is_convolution ? convolution_flops(graph, op) : std::nullopt;
+  switch (product->shapes) {
+    case Shapes::matrices:
+      return matrix_flops(graph, op, 0);
+    case Shapes::sum_and_matrices:
+      return matrix_flops(graph, op, 1);
+    case Shapes::convolution:
+      return convolution_flops(graph, op);
+    case Shapes::other:
+      break;
+  }
+  return std::nullopt;
 }
 
 }  // namespace retrace::report
