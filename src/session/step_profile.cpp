@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "report/median.h"
+
 namespace retrace {
 namespace {
 
@@ -10,12 +12,6 @@ constexpr size_t kStepsTimed = 9;  // a machine's speed changes: older times tel
 constexpr double kWorthEvicting = 0.01;  // of the step: a plan is followed exactly, eviction is another every time
 
 constexpr const char* kEviction = "eviction";
-
-double median(std::vector<double> numbers) {
-  const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
-  std::nth_element(numbers.begin(), middle, numbers.end());
-  return *middle;
-}
 
 // How each value is held that a plan does not hold as it is.
 std::shared_ptr<const store::Kinds> kinds_of(const plan::Plan& plan, const plan::Graph& graph) {

@@ -15,6 +15,7 @@
 #include "comparison.h"
 #include "near_names.h"
 #include "policy/parse.h"
+#include "report/median.h"
 #include "report/table.h"
 #include "runner.h"
 

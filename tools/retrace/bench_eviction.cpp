@@ -27,6 +27,7 @@
 #include "plan/file/file.h"
 #include "plan/solve/plan.h"
 #include "progress.h"
+#include "report/median.h"
 #include "report/table.h"
 #include "runner.h"
 

@@ -19,6 +19,7 @@
 #include "known_examples.h"
 #include "near_names.h"
 #include "progress.h"
+#include "report/median.h"
 #include "report/table.h"
 
 namespace retrace::cli {

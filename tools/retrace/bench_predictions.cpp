@@ -19,6 +19,7 @@
 #include "near_names.h"
 #include "plan/file/file.h"
 #include "policy/parse.h"
+#include "report/median.h"
 #include "report/policy_figures.h"
 #include "report/table.h"
 #include "runner.h"

@@ -16,6 +16,7 @@
 
 #include "commands.h"
 #include "comparison.h"
+#include "report/median.h"
 #include "report/table.h"
 
 namespace retrace::cli {

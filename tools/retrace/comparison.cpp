@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <memory>
 
 #include <ATen/Context.h>
@@ -11,6 +10,7 @@
 #include <retrace/stats.h>
 
 #include "progress.h"
+#include "report/median.h"
 #include "runner.h"
 #include "snapshot.h"
 
@@ -159,13 +159,6 @@ std::vector<Contender> make_contenders(const models::Model& model, const std::ve
 }
 
 }  // namespace
-
-double median(std::vector<double> values) {
-  if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 std::vector<Measurement> compare(const models::Model& model, const std::vector<std::string>& policies, int64_t rounds) {
   std::vector<Contender> contenders = make_contenders(model, policies);

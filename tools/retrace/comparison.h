@@ -33,8 +33,6 @@ struct Measurement {
   bool gradients_identical() const { return difference.empty(); }
 };
 
-double median(std::vector<double> values);  // of nothing: NaN
-
 // One per policy, the plain run always first. A policy that differs in its check is not timed.
 std::vector<Measurement> compare(const models::Model& model, const std::vector<std::string>& policies, int64_t rounds);
 

@@ -21,6 +21,7 @@
 #include "plan/file/file.h"
 #include "progress.h"
 #include "report/ladder.h"
+#include "report/median.h"
 #include "report/table.h"
 #include "report_file.h"
 #include "snapshot.h"
