@@ -273,11 +273,7 @@ std::vector<std::string> known_programs() {
 
 std::vector<std::string> chosen(const Options& options) {
   const auto known = known_programs();
-  for (const std::string& name : options.programs) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    throw BadInput("[bench eviction] no program is called '" + name + "', nothing was run" + did_you_mean(name, known) +
-                   " The programs are " + join(known) + ".");
-  }
+  for (const std::string& name : options.programs) check_is_known(name, known, "bench eviction", "program", "programs");
   const auto fits = [](double percent) { return percent > 0 && percent <= 100; };
   if (!std::all_of(options.percents.begin(), options.percents.end(), fits) || options.rounds < 1 || options.steps < 4)
     throw BadInput(

@@ -54,11 +54,7 @@ struct Row {
 
 std::vector<std::string> chosen(const Options& options) {
   const auto known = known_examples();
-  for (const std::string& name : options.names) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    throw BadInput("[bench examples] no example is called '" + name + "', nothing was run" + did_you_mean(name, known) +
-                   " The examples are " + join(known) + ".");
-  }
+  for (const std::string& name : options.names) check_is_known(name, known, "bench examples", "example", "examples");
   for (const std::string& text : options.budgets) budget(text);  // throws UsageError
   if (options.rounds < 1 || options.steps < 2)
     throw BadInput(

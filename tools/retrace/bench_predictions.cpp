@@ -135,16 +135,9 @@ nlohmann::ordered_json to_json(const std::string& model, const Row& row) {
   return all;
 }
 
-void check_options(const Options& options) {
-  for (const std::string& name : options.models) {
-    if (std::find(models::names().begin(), models::names().end(), name) != models::names().end()) continue;
-    throw BadInput("[bench predictions] no model is called '" + name + "', nothing was run" +
-                   did_you_mean(name, models::names()) + " The models are " + join(models::names()) + ".");
-  }
-}
-
 int run(const Options& options, bool json) {
-  check_options(options);
+  for (const std::string& name : options.models)
+    check_is_known(name, models::names(), "bench predictions", "model", "models");
   warn_of_reference_blas();
   at::set_num_threads(1);
   const models::Size size = options.size == "test" ? models::Size::test : models::Size::bench;

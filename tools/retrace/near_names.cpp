@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "commands.h"
 #include "policy/near_names.h"
 
 namespace retrace::cli {
@@ -32,6 +33,13 @@ std::string join(const std::vector<std::string>& names) {
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
   return list;
+}
+
+void check_is_known(const std::string& name, const std::vector<std::string>& known, const std::string& command,
+                    const std::string& noun, const std::string& plural) {
+  if (std::find(known.begin(), known.end(), name) != known.end()) return;
+  throw BadInput("[" + command + "] no " + noun + " is called '" + name + "', nothing was run" +
+                 did_you_mean(name, known) + " The " + plural + " are " + join(known) + ".");
 }
 
 }  // namespace retrace::cli

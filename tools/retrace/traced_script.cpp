@@ -126,10 +126,7 @@ const std::vector<std::string>& script_losses() {
 }
 
 TracedModel traced_script(const std::string& path, const ScriptOptions& options) {
-  const auto& losses = script_losses();
-  if (std::find(losses.begin(), losses.end(), options.loss) == losses.end())
-    throw BadInput("[trace] no loss is called '" + options.loss + "', nothing was run" +
-                   did_you_mean(options.loss, losses) + " The losses are " + join(losses) + ".");
+  check_is_known(options.loss, script_losses(), "trace", "loss", "losses");
   const auto module = std::make_shared<torch::jit::Module>(load(path));
   const auto inputs = std::make_shared<const std::vector<IValue>>(make_inputs(path, *module, options.inputs));
   module->train();
