@@ -247,6 +247,11 @@ TapeView::Value PredictedStep::value(ValueId id) const {
           .uses = v.uses};
 }
 
+// Several rules may ask for the same value.
+void PredictedStep::hold(ValueId id) {
+  if (!is_held(id)) simulation_.hold(id, plan::kAsItIs);
+}
+
 bool PredictedStep::is_held(ValueId id) const {
   return plan::is_held(simulation_.now().values[at(id)]) || state(id).copied || state(id).external_held;
 }

@@ -59,7 +59,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   void begin_walk() override { ++walk_; }
   bool was_at_op(OpId id) override { return std::exchange(op_walks_[plan::at(id)], walk_) == walk_; }
   bool was_at_value(ValueId id) override { return std::exchange(state(id).walk, walk_) == walk_; }
-  void hold(ValueId id) override { simulation_.hold(id, plan::kAsItIs); }
+  void hold(ValueId id) override;
   void let_go(ValueId id) override;
   void give_up(ValueId id) override;
   bool may_have_idle() const override { return sweeping_.may_have_idle(); }

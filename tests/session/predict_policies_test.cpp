@@ -111,4 +111,20 @@ TEST(PredictedPolicies, HoldForPackedSequences) {
   expect_predicted(program);
 }
 
+// Of the gates, which are written in place, one is held as a cut vertex and as a result that is far smaller than what it is
+// made from.
+TEST(PredictedPolicies, HoldWhereTwoRulesWantTheSameValue) {
+  RETRACE_SKIP_IF_HOSTILE();
+  namespace nn = torch::nn;
+  constexpr int64_t kWords = 30, kSequences = 16, kWidth = 64;
+  nn::GRU gru(nn::GRUOptions(kWidth, kWidth));
+  const at::Tensor words = torch::randn({kWords, kSequences, kWidth});
+  const Program program = [&] {
+    for (const at::Tensor& parameter : gru->parameters()) parameter.mutable_grad().reset();
+    std::get<0>(gru(words)).square().mean().backward();
+  };
+  program();
+  expect_predicted(program);
+}
+
 }  // namespace retrace::test::predicted_policies
