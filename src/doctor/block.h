@@ -11,7 +11,6 @@
 namespace retrace::doctor {
 
 enum class Layer { norm, attention, mlp, dropout, embedding, head };
-inline constexpr int kLayers = 6;
 const char* name(Layer layer);
 
 struct Tensor {

@@ -48,7 +48,6 @@ class Checkpointing {
   const Table& block() const { return block_; }
   const Table& embedding() const { return embedding_; }
   const Table& head() const { return head_; }
-  double step_work() const { return step_work_; }
   double forward_share() const;  // of the blocks' forward in the step
   int64_t head_saved_bytes() const { return head_saved_; }
   int64_t loss_gradient_bytes() const { return loss_gradients_; }

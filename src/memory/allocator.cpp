@@ -233,13 +233,6 @@ void set_owner(const c10::Storage& storage, Owner owner) { move_owner(header_of(
 
 void change_owner(const c10::Storage& storage, Owner from, Owner to) { move_owner(header_of(storage), from, to); }
 
-std::optional<Owner> owner_of(const c10::Storage& storage) {
-  Header* const header = header_of(storage);
-  if (!header) return std::nullopt;
-  const std::lock_guard lock(counter().mutex);
-  return header->owner;
-}
-
 c10::Storage copy_of(const c10::Storage& storage) {
   const DeviceSupport& device = device_of(storage.device_type());
   c10::Storage copy(c10::Storage::use_byte_size_t(), storage.nbytes(), device.allocator(), /*resizable=*/true);

@@ -16,7 +16,6 @@ bool is_owned(const c10::Storage& storage);
 
 // Moves a live block to another owner. Memory LibTorch did not allocate through us has none: nothing happens.
 void set_owner(const c10::Storage& storage, Owner owner);
-std::optional<Owner> owner_of(const c10::Storage& storage);
 
 // Moves a block only if `from` owns it: weights stay weights when a tape holds them.
 void change_owner(const c10::Storage& storage, Owner from, Owner to);
