@@ -7,10 +7,9 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <unordered_map>
-#include <vector>
 
+#include "plan/simulate/eviction_rules.h"
 #include "store/kind.h"
 #include "tape/op.h"
 
@@ -26,10 +25,7 @@ struct EvictionCandidate {
 
 // What a tape remembers of it.
 struct EvictionMemory {
-  // To look at all a tape has takes long, and memory that is short stays so for a while: the best few.
-  std::vector<EvictionCandidate> ranking;  // the best is last
-  int64_t ranked_at = 0;                   // the tape's clock
-  double ranked_score = 0;                 // of the best, then
+  eviction::Ranking<EvictionCandidate> ranking;
   struct Way {
     const store::Kind* kind = nullptr;  // none: it cannot be put away
     int64_t bytes = 0;                  // that are left
@@ -52,22 +48,10 @@ class Eviction {
   bool forget(ValueId value);  // if it can go
 
  private:
-  Candidate best_ranked();
-  template <class MayGo>
-  void rank(MayGo may_go);
-  std::optional<Candidate> priced(ValueId id);
-  const EvictionMemory::Way& way_of(ValueId id);
-  EvictionMemory::Way look_for_way(ValueId id) const;
+  struct Evicting;
+
   bool is_expendable(ValueId id) const;
-  bool is_at_hand(ValueId id);
-  bool will_be_at_hand(ValueId id);
-  double replay_seconds(const Op& op, ValueId wanted);
-  std::optional<double> seconds_to_rebuild(ValueId id);
-  template <class IsThere>
-  std::optional<double> seconds_to_rebuild(ValueId id, IsThere is_there);
-  int64_t evictable_bytes(ValueId id) const;
-  double time_away(ValueId id);
-  OpId next_use(ValueId id, OpId at);
+  bool can_go(ValueId id);
   Candidate any_evictable();
   bool put_away(ValueId id, const store::Kind& kind);
   void hold_roots_of(ValueId id);

@@ -1,16 +1,10 @@
 #include "plan/simulate/eviction_simulation.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace retrace::plan {
 namespace {
-
-// As in src/tape/evict.cpp.
-constexpr int kMostAncestors = 128;
-constexpr size_t kMostRanked = 32, kEventsRanked = 64;
-constexpr double kMuchWorse = 1.5;
 
 constexpr int64_t kLooks = 4;  // at operators, in the time that an event takes
 
@@ -48,11 +42,11 @@ void EvictionSimulation::read_events() {
 }
 
 EvictionSimulation::Result EvictionSimulation::run(Choices start, int64_t budget_bytes, double give_up_seconds,
-                                                   const EvictionWeights& weights) {
+                                                   const eviction::Weights& weights) {
   weights_ = weights;
   choices_ = std::move(start);
   forgotten_again_.assign(graph_.values.size(), 0);
-  ranking_.clear();
+  ranking_ = {};
   step_.begin(choices_, {.seconds = give_up_seconds});
   step_.ask_for_space(this, budget_bytes);
   step_.run_until(graph_.events.size());
@@ -60,11 +54,89 @@ EvictionSimulation::Result EvictionSimulation::run(Choices start, int64_t budget
   return {step_.finish(), choices_, forgotten_again_};
 }
 
+// For the rules.
+struct EvictionSimulation::Evicting {
+  using Candidate = EvictionSimulation::Candidate;
+
+  const eviction::Weights& weights() const { return of.weights_; }
+  const SimValue& sim(ValueId id) const { return of.step_.now().values[at(id)]; }
+  size_t now() const { return of.step_.now().next_event; }
+  const Event& event() const { return of.graph_.events[now()]; }
+
+  const Op& op(OpId id) const { return of.graph_.ops[at(id)]; }
+  bool is_op_alive(OpId id) const { return of.step_.now().ops[at(id)].alive > 0; }
+  bool is_pending(OpId id) const { return of.step_.now().ops[at(id)].pending > 0; }
+
+  std::vector<ValueId>& start_looking() {
+    ++of.pricing_;
+    return of.work_;
+  }
+  bool first_look(OpId id) { return std::exchange(of.priced_[at(id)], of.pricing_) != of.pricing_; }
+  void looked_at(int ops) const {
+    if (of.effort_ != nullptr) of.effort_->spend(ops / kLooks);
+  }
+
+  OpId producer(ValueId id) const { return sim(id).producer; }
+  OpId recorded_at(ValueId id) const { return sim(id).producer; }
+  bool is_held(ValueId id) const { return plan::is_held(sim(id)); }
+  bool is_rebuilt(ValueId id) const { return sim(id).rebuilt != 0; }
+  bool is_at_hand(ValueId id) const {
+    return producer(id) == kNone || is_held(id) || is_rebuilt(id) || of.step_.is_living(id);
+  }
+  bool is_alive(ValueId id) const { return sim(id).alive > 0; }
+  bool has_handle(ValueId id) const { return of.last_drop_[at(id)] > now(); }
+
+  int64_t evictable_bytes(ValueId id) const {
+    const SimValue& v = sim(id);
+    if (v.uses > 0 || v.producer == kNone || (v.rebuilt == 0 && v.way != kAsItIs)) return 0;
+    return of.step_.is_shared(id) ? 0 : of.graph_.values[at(id)].bytes;
+  }
+
+  size_t since_use(ValueId id) const {
+    const auto& readers = of.readers_[at(id)];
+    const auto last_reader =
+        std::find_if(readers.rbegin(), readers.rend(), [&](OpId reader) { return of.happened_[at(reader)] <= now(); });
+    size_t last = of.made_[at(id)];
+    if (last_reader != readers.rend()) last = std::max(last, of.happened_[at(*last_reader)]);
+    return now() - std::min(now(), last);
+  }
+
+  void each_reader_down(ValueId id, OpId from, auto f) const {
+    const auto& readers = of.readers_[at(id)];
+    for (auto reader = readers.rbegin(); reader != readers.rend(); ++reader) {
+      if (*reader <= from && f(*reader)) return;
+    }
+  }
+
+  void each_way(ValueId id, auto f) const {
+    const Value& v = of.graph_.values[at(id)];
+    for (int way = 1; way < v.way_count() && !is_rebuilt(id); ++way) {
+      if (!v.lossy_in(way) && v.bytes_in(way) < v.bytes) f(way, v.bytes_in(way), v.seconds_in(way));
+    }
+  }
+
+  // While nothing is recorded: a backward that makes a graph of its own goes forward like any other operators.
+  bool in_backward() const {
+    return of.step_.now().in_backward && event().kind != EventKind::op && event().kind != EventKind::save;
+  }
+  bool goes_forward() const { return !in_backward(); }
+  // How far down it has come.
+  OpId backward_at() const {
+    const bool is_of_handle = event().kind == EventKind::unpack || event().kind == EventKind::drop;
+    return is_of_handle ? of.saved_at_[at(event().id)] : 0;
+  }
+
+  EvictionSimulation& of;
+};
+
 bool EvictionSimulation::let_go_of_one() {
-  std::optional<Candidate> best = best_ranked();
+  Evicting step{*this};
+  const auto now = static_cast<int64_t>(step.now());
+  std::optional<Candidate> best = eviction::best_ranked(step, ranking_, now);
   if (!best) {
-    rank();
-    best = best_ranked();
+    const auto end = static_cast<ValueId>(graph_.values.size());
+    eviction::rank(step, ranking_, now, 0, end, 1, [](ValueId) { return true; });
+    best = eviction::best_ranked(step, ranking_, now);
   }
   if (best) let_go(*best);
   return best.has_value();
@@ -72,150 +144,13 @@ bool EvictionSimulation::let_go_of_one() {
 
 void EvictionSimulation::let_go(const Candidate& candidate) {
   const auto id = candidate.value;
-  if (value(id).rebuilt != 0) {
+  if (step_.now().values[at(id)].rebuilt != 0) {
     forgotten_again_[at(id)] = 1;
     return step_.forget_rebuilt(id);
   }
   choices_[at(id)] = candidate.way == kNone ? Choice::rebuild() : Choice::hold(candidate.way);
   step_.stop_holding(id);
   if (candidate.way != kNone) step_.hold(id, candidate.way);
-}
-
-// While nothing is recorded: a backward that makes a graph of its own goes forward like any other operators.
-bool EvictionSimulation::in_backward() const {
-  const EventKind kind = graph_.events[step_.now().next_event].kind;
-  return step_.now().in_backward && kind != EventKind::op && kind != EventKind::save;
-}
-
-bool EvictionSimulation::is_at_hand(ValueId id) const {
-  const SimValue& v = value(id);
-  return v.producer == kNone || is_held(v) || v.rebuilt != 0 || step_.is_living(id);
-}
-
-// In forward the program still has much that it will soon let go of.
-bool EvictionSimulation::will_be_at_hand(ValueId id) const {
-  const SimValue& v = value(id);
-  return in_backward() ? is_at_hand(id) : v.producer == kNone || is_held(v) || v.rebuilt != 0;
-}
-
-double EvictionSimulation::replay_seconds(OpId id, ValueId wanted) const {
-  const Op& op = graph_.ops[at(id)];
-  const bool shortcut = op.shortcut_seconds > 0 && op.fresh.front() == wanted &&
-                        std::all_of(op.fresh.begin() + 1, op.fresh.end(), [&](ValueId v) { return is_at_hand(v); });
-  return shortcut ? op.shortcut_seconds : op.seconds;
-}
-
-// From what would be left without it, or none if that cannot be done.
-std::optional<double> EvictionSimulation::seconds_to_rebuild(ValueId id) {
-  const auto later = seconds_to_rebuild(id, true);
-  return later ? later : seconds_to_rebuild(id, false);
-}
-
-std::optional<double> EvictionSimulation::seconds_to_rebuild(ValueId id, bool later) {
-  double seconds = 0;
-  int looked = 0;
-  ++pricing_;
-  work_.assign(1, id);
-  while (!work_.empty()) {
-    const ValueId wanted = work_.back();
-    work_.pop_back();
-    const OpId producer = value(wanted).producer;
-    if (producer == kNone) return std::nullopt;
-    if (std::exchange(priced_[at(producer)], pricing_) == pricing_) continue;
-    const bool is_shared = step_.now().ops[at(producer)].alive > 0;
-    seconds += replay_seconds(producer, wanted) * (is_shared ? weights_.shared : 1);
-    if (++looked > kMostAncestors) continue;
-    for (const Arg& arg : graph_.ops[at(producer)].args) {
-      if (arg.shape_only) continue;
-      if (arg.value == id) return std::nullopt;
-      if (!(later ? will_be_at_hand(arg.value) : is_at_hand(arg.value))) work_.push_back(arg.value);
-    }
-  }
-  if (effort_ != nullptr) effort_->spend(looked / kLooks);
-  return seconds;
-}
-
-int64_t EvictionSimulation::evictable_bytes(ValueId id) const {
-  const SimValue& v = value(id);
-  if (v.uses > 0 || v.producer == kNone || (v.rebuilt == 0 && v.way != kAsItIs)) return 0;
-  return step_.is_shared(id) ? 0 : graph_.values[at(id)].bytes;
-}
-
-double EvictionSimulation::time_away(ValueId id) const {
-  const size_t now = step_.now().next_event;
-  if (!in_backward()) {
-    size_t last = made_[at(id)];
-    for (auto reader = readers_[at(id)].rbegin(); reader != readers_[at(id)].rend(); ++reader) {
-      if (happened_[at(*reader)] > now) continue;
-      last = std::max(last, happened_[at(*reader)]);
-      break;
-    }
-    return std::pow(static_cast<double>(now - std::min(now, last)) + 1, weights_.since_use);
-  }
-  const OpId here = backward_at();
-  const double time = std::abs(here - next_use(id, here)) + 1;
-  return std::pow(time, value(id).rebuilt != 0 ? weights_.until_use_if_rebuilt : weights_.until_use);
-}
-
-// How far down it has come.
-OpId EvictionSimulation::backward_at() const {
-  const Event& event = graph_.events[step_.now().next_event];
-  return event.kind == EventKind::unpack || event.kind == EventKind::drop ? saved_at_[at(event.id)] : 0;
-}
-
-// Where backward, which goes down, wants it: at an operator that reads it and is to be run again, or whose gradient needs it.
-OpId EvictionSimulation::next_use(ValueId id, OpId here) const {
-  const size_t now = step_.now().next_event;
-  const auto& readers = readers_[at(id)];
-  for (auto reader = readers.rbegin(); reader != readers.rend(); ++reader) {
-    if (*reader > here) continue;
-    if (step_.now().ops[at(*reader)].pending > 0 || last_drop_[at(id)] > now) return *reader;
-  }
-  return value(id).producer;
-}
-
-std::optional<EvictionSimulation::Candidate> EvictionSimulation::priced(ValueId id) {
-  const int64_t bytes = evictable_bytes(id);
-  if (bytes == 0) return std::nullopt;
-  const std::optional<double> seconds = seconds_to_rebuild(id);
-  if (seconds && value(id).alive == 0) return Candidate{id, 0};
-  const double away = time_away(id);
-  std::optional<Candidate> best;
-  if (seconds) best = Candidate{id, *seconds / (static_cast<double>(bytes) * away)};
-  const Value& v = graph_.values[at(id)];
-  for (int way = 1; way < v.way_count() && value(id).rebuilt == 0; ++way) {
-    if (v.lossy_in(way) || v.bytes_in(way) >= bytes) continue;
-    const double score = v.seconds_in(way) / (static_cast<double>(bytes - v.bytes_in(way)) * away);
-    if (!best || score < best->score) best = Candidate{id, score, way};
-  }
-  return best;
-}
-
-std::optional<EvictionSimulation::Candidate> EvictionSimulation::best_ranked() {
-  if (step_.now().next_event - ranked_at_ > kEventsRanked) ranking_.clear();
-  while (!ranking_.empty()) {
-    const std::optional<Candidate> now = priced(ranking_.back().value);
-    const bool is_last = ranking_.size() == 1;
-    if (now && now->score > kMuchWorse * ranked_score_ && step_.now().next_event > ranked_at_) {
-      ranking_.clear();
-      break;
-    }
-    if (now && (is_last || now->score <= ranking_.end()[-2].score)) return now;
-    ranking_.pop_back();
-  }
-  return std::nullopt;
-}
-
-void EvictionSimulation::rank() {
-  ranking_.clear();
-  ranked_at_ = step_.now().next_event;
-  for (size_t v = 0; v < graph_.values.size(); ++v) {
-    if (const auto candidate = priced(static_cast<ValueId>(v))) ranking_.push_back(*candidate);
-  }
-  std::sort(ranking_.begin(), ranking_.end(), [](const Candidate& a, const Candidate& b) { return a.score > b.score; });
-  ranked_score_ = ranking_.empty() ? 0 : ranking_.back().score;
-  if (ranking_.size() > kMostRanked)
-    ranking_.erase(ranking_.begin(), ranking_.end() - static_cast<std::ptrdiff_t>(kMostRanked));
 }
 
 }  // namespace retrace::plan

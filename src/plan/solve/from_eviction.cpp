@@ -7,7 +7,7 @@ namespace retrace::plan {
 namespace {
 
 // Chosen so that for each of the tapes of our models and examples one of them is good.
-constexpr EvictionWeights kWeights[] = {
+constexpr eviction::Weights kWeights[] = {
     {},
     {.since_use = 0, .until_use = 0.5, .until_use_if_rebuilt = 1, .shared = 0.1},
     {.since_use = 0.25, .until_use = 1, .until_use_if_rebuilt = 1, .shared = 0.25},
@@ -42,7 +42,7 @@ Candidate solve_from_eviction(SolverContext& context, int64_t budget_bytes, cons
     if (best.choices.empty() || is_better(found, best, budget_bytes)) best = std::move(found);
   };
   for (const double aim : kAims) {
-    for (const EvictionWeights& weights : kWeights) {
+    for (const eviction::Weights& weights : kWeights) {
       if (context.effort.exhausted()) return best;
       const EvictionSimulation::Result result =
           eviction.run(keep_saved(context.graph), static_cast<int64_t>(aim * static_cast<double>(budget_bytes)),

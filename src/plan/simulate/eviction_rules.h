@@ -1,0 +1,172 @@
+// What to let go of when memory runs short: whatever takes the least seconds per byte freed. Eviction (tape/evict.h) and its
+// simulation share these rules.
+//
+// A step has weights(); op(id), is_op_alive(op), is_pending(op), first_look(op) (since start_looking()), looked_at(count); of a
+// value producer() (none: a root), recorded_at(), is_held(), is_rebuilt(), is_at_hand() (held, rebuilt, or somebody has it),
+// is_alive(), has_handle(), evictable_bytes() (0: it cannot go), since_use() (events), each_reader_down(value, op, f) (those that
+// read it, from `op` down, until f is true), each_way(value, f(way, bytes, seconds)) (to put it away); goes_forward(),
+// in_backward(), backward_at() (the op). Its Candidate is {value, score, way}.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <vector>
+
+namespace retrace::eviction {
+
+// What counts beside seconds and bytes. The powers are a compromise, tried out by simulation on tapes of our own models and
+// examples: a lower one in forward is better for nets of layers, and worse for recurrent ones near their smallest budget.
+struct Weights {
+  double since_use = 0.5;           // power of the time since its last use, in forward
+  double until_use = 0.25;          // power of the time until it is wanted, in backward: of what is held since forward
+  double until_use_if_rebuilt = 1;  // and of what was rebuilt
+  double shared = 0.25;             // share of an operator's seconds if it is to run again anyway, for something else
+};
+
+// Ancestors that are gone too must be rebuilt first. Looking at this many tells cheap from expensive.
+inline constexpr int kMostAncestors = 128;
+inline constexpr size_t kMostRanked = 32;
+inline constexpr int64_t kEventsRanked = 64;
+inline constexpr double kMuchWorse = 1.5;  // than the best was: by then others can be had that the program had in hand
+
+inline double power(double base, double exponent) {
+  if (exponent == 0.5) return std::sqrt(base);
+  if (exponent == 0.25) return std::sqrt(std::sqrt(base));
+  return exponent == 1 ? base : std::pow(base, exponent);
+}
+
+// In forward the program still has much that it will soon let go of.
+bool will_be_at_hand(const auto& step, int32_t value) {
+  if (!step.goes_forward() || step.producer(value) < 0) return step.is_at_hand(value);
+  return step.is_held(value) || step.is_rebuilt(value);
+}
+
+inline int32_t result_of(int32_t value) { return value; }
+int32_t result_of(const auto& output) { return output.value; }
+
+double replay_seconds(const auto& step, int32_t id, int32_t wanted) {
+  const auto& op = step.op(id);
+  const auto is_there = [&](const auto& output) { return step.is_at_hand(result_of(output)); };
+  const bool shortcut = op.shortcut_seconds > 0 && result_of(op.fresh.front()) == wanted &&
+                        std::all_of(op.fresh.begin() + 1, op.fresh.end(), is_there);
+  return shortcut ? op.shortcut_seconds : op.seconds;
+}
+
+std::optional<double> seconds_to_rebuild(auto& step, int32_t value, auto is_there) {
+  double seconds = 0;
+  int looked = 0;
+  std::vector<int32_t>& work = step.start_looking();
+  work.assign(1, value);
+  while (!work.empty()) {
+    const int32_t wanted = work.back();
+    work.pop_back();
+    const int32_t producer = step.producer(wanted);
+    if (producer < 0) return std::nullopt;
+    if (!step.first_look(producer)) continue;
+    const bool runs_anyway = step.is_op_alive(producer);
+    seconds += replay_seconds(step, producer, wanted) * (runs_anyway ? step.weights().shared : 1);
+    // Beyond the limit only whether it is possible matters no more either: what is that deep has been kept so far.
+    if (++looked > kMostAncestors) continue;
+    for (const auto& arg : step.op(producer).args) {
+      if (arg.shape_only) continue;
+      if (arg.value == value) return std::nullopt;
+      if (!is_there(arg.value)) work.push_back(arg.value);
+    }
+  }
+  step.looked_at(looked);
+  return seconds;
+}
+
+// From what would be left without it, or none if that cannot be done.
+std::optional<double> seconds_to_rebuild(auto& step, int32_t value) {
+  const auto later = seconds_to_rebuild(step, value, [&](int32_t v) { return will_be_at_hand(step, v); });
+  return later ? later : seconds_to_rebuild(step, value, [&](int32_t v) { return step.is_at_hand(v); });
+}
+
+// Where backward, which has come to `here` and goes down, wants it: at an op that reads it and is to be run again, or whose
+// gradient needs it.
+int32_t next_use(auto& step, int32_t value, int32_t here) {
+  int32_t found = step.recorded_at(value);
+  step.each_reader_down(value, here, [&](int32_t reader) {
+    const bool is_wanted = step.is_pending(reader) || step.has_handle(value);
+    if (is_wanted) found = reader;
+    return is_wanted;
+  });
+  return found;
+}
+
+double time_away(auto& step, int32_t value) {
+  if (!step.in_backward()) return power(static_cast<double>(step.since_use(value)) + 1, step.weights().since_use);
+  const int32_t here = step.backward_at();
+  const double time = std::abs(here - next_use(step, value, here)) + 1;
+  return power(time, step.is_rebuilt(value) ? step.weights().until_use_if_rebuilt : step.weights().until_use);
+}
+
+// What it takes to be without it, in the way that takes least; none if it cannot go.
+template <class Step>
+auto priced(Step& step, int32_t value) {
+  std::optional<typename Step::Candidate> best;
+  const int64_t bytes = step.evictable_bytes(value);
+  if (bytes == 0) return best;
+  const std::optional<double> seconds = seconds_to_rebuild(step, value);
+  if (seconds) best = {value, 0};
+  // What no handle needs any more (a graph that died in forward) costs nothing to be without.
+  if (seconds && !step.is_alive(value)) return best;
+  const double away = time_away(step, value);
+  if (seconds) best->score = *seconds / (static_cast<double>(bytes) * away);
+  step.each_way(value, [&](const auto& way, int64_t way_bytes, double way_seconds) {
+    const double score = way_seconds / (static_cast<double>(bytes - way_bytes) * away);
+    if (!best || score < best->score) best = {value, score, way};
+  });
+  return best;
+}
+
+// To look at all there is takes long, and memory that is short stays so for a while: the best few.
+template <class Candidate>
+struct Ranking {
+  std::vector<Candidate> best;  // the best is last
+  int64_t ranked_at = 0;        // an event
+  double score = 0;             // of the best, then
+};
+
+// What it takes to be without a value changes as others go: it counts as best while it is no worse than the next was, and not
+// much worse than the best.
+template <class Step>
+auto best_ranked(Step& step, Ranking<typename Step::Candidate>& ranking, int64_t now) {
+  std::optional<typename Step::Candidate> none;
+  auto& best = ranking.best;
+  if (now - ranking.ranked_at > kEventsRanked) best.clear();
+  while (!best.empty()) {
+    const auto found = priced(step, best.back().value);
+    if (found && found->score > kMuchWorse * ranking.score && now > ranking.ranked_at) {
+      best.clear();
+      break;
+    }
+    const bool is_last = best.size() == 1;
+    if (found && (is_last || found->score <= best.end()[-2].score)) return found;
+    best.pop_back();
+  }
+  return none;
+}
+
+// Of every `stride`th value.
+template <class Step>
+void rank(Step& step, Ranking<typename Step::Candidate>& ranking, int64_t now, int32_t first, int32_t end,
+          int32_t stride, auto may_go) {
+  auto& best = ranking.best;
+  best.clear();
+  ranking.ranked_at = now;
+  for (int32_t value = first; value < end; value += stride) {
+    if (!may_go(value)) continue;
+    if (const auto candidate = priced(step, value)) best.push_back(*candidate);
+  }
+  std::sort(best.begin(), best.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+  ranking.score = best.empty() ? 0 : best.back().score;
+  if (best.size() > kMostRanked) best.erase(best.begin(), best.end() - static_cast<std::ptrdiff_t>(kMostRanked));
+}
+
+}  // namespace retrace::eviction
