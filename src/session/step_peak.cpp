@@ -40,13 +40,12 @@ StepPeak StepPeak::of(const plan::Graph& graph, const plan::Outcome& outcome, co
   return peak;
 }
 
-int64_t StepPeak::starting_with(const StepStart& other) const {
+int64_t StepPeak::starting_with(const StepStart& other, bool gradients_stay) const {
   const int64_t more = other.bytes - start.bytes;
   // Gradients that were there before the first step were not known as such then.
   if (more < 0) return bytes + std::max(more, more + other.gradient_bytes - start.gradient_bytes);
   int64_t peak = std::max(bytes, without_made + more);
-  // Gradients that were not there: nobody knows yet when the program lets go of them, or whether.
-  if (other.gradient_bytes > start.gradient_bytes)
+  if (gradients_stay && other.gradient_bytes > start.gradient_bytes)
     peak = std::max(peak, without_gradients + more + other.gradient_bytes);
   return peak;
 }

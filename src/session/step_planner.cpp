@@ -50,13 +50,21 @@ size_t ops_before_backward(const plan::Graph& graph) {
 int64_t StepPlanner::budget_bytes(const StepProfile* profile) const {
   if (budget_.bytes()) return std::max(*budget_.bytes(), smallest_bytes_);
   if (*budget_.fraction() >= 1) return kNoBudget;  // the plain program keeps it by itself
-  int64_t plain = other_plain_ ? other_plain_->starting_with(start_) : 0, least = smallest_bytes_;
+  const bool stay = gradients_stay_.value_or(false);
+  int64_t plain = other_plain_ ? other_plain_->starting_with(start_, stay) : 0, least = smallest_bytes_;
   if (profile) least = std::max(least, profile->least_bytes);
   for (const auto& p : profiles_) {
-    if (!profile || profile == p.get()) plain = std::max(plain, p->plain.starting_with(start_));
+    if (!profile || profile == p.get()) plain = std::max(plain, p->plain.starting_with(start_, stay));
   }
   if (plain == 0) return kNoBudget;  // the first step shows what 100 % is
   return std::max(static_cast<int64_t>(std::floor(*budget_.fraction() * static_cast<double>(plain))), least);
+}
+
+// The first step that begins with gradients shows what becomes of them. Meanwhile they are taken to be let go of first, and where
+// they are still there when memory runs short, so they are in the plain program.
+double StepPlanner::share_to_raise_to() const {
+  const bool in_doubt = budget_.fraction() && !gradients_stay_ && start_.gradient_bytes > 0;
+  return in_doubt ? *budget_.fraction() : 0;
 }
 
 std::shared_ptr<BudgetedStep> StepPlanner::begin_step(const std::shared_ptr<Timeline>& timeline) {
@@ -219,6 +227,7 @@ PlanMatch StepPlanner::no_match() const {
   PlanMatch match;
   match.related = related_;
   match.budget_bytes = budget_bytes(nullptr);
+  match.raises_to_share = share_to_raise_to();
   match.looks_for_ways = steps_ == 1;
   return match;
 }
@@ -228,6 +237,7 @@ PlanMatch StepPlanner::match_for(const StepProfile& profile) const {
   // In percent: to do with a small share by eviction may take many times as long as the step itself.
   const bool waits_for_plan = std::holds_alternative<NotPlanned>(profile.state);
   match.budget_bytes = std::max(budget_bytes(&profile), waits_for_plan ? budget_bytes(nullptr) : 0);
+  match.raises_to_share = share_to_raise_to();
   match.prefix_hashes = profile.prefix_hashes;
   match.looks_for_ways = !profile.looked_for_ways;
   if (waits_for_plan) match.related = related_;
@@ -304,6 +314,7 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
     if (profiles_made_ > 1) related_seconds_ += replay_seconds;
   }
   profile->looked_for_ways |= step.looks_for_ways();
+  if (start_.gradient_bytes > 0) gradients_stay_ = gradients_that_stay(*profile->graph) > 0;
   if (budget_.fraction()) learn_plain(*profile, step, timeline);
   if (within_percent) profile->least_bytes = std::max(profile->least_bytes, step.most_wanted_bytes());
   profile->learn_eviction(step, timeline.peak_bytes(), replay_seconds, start_);

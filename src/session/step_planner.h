@@ -64,6 +64,7 @@ class StepPlanner {
   StepPeak plain_of(const plan::Graph& graph, const BudgetedStep& step, const Timeline& timeline) const;
   void learn_plain(StepProfile& profile, const BudgetedStep& step, const Timeline& timeline);
   int64_t gradients_that_stay(const plan::Graph& graph) const;
+  double share_to_raise_to() const;
   int64_t budget_bytes(const StepProfile* profile) const;  // of that kind of step; null: of one that is not known
   std::string why_no_plan(const BudgetedStep& step, const Timeline& timeline);
 
@@ -86,6 +87,7 @@ class StepPlanner {
   double may_relate_at_seconds_ = kLeastSearchSeconds;  // so that each search has had time to pay
   std::optional<Shortage> refusal_;                     // of a step that broke the budget after its last backward
   std::optional<StepPeak> other_plain_;                 // of steps that had no backward
+  std::optional<bool> gradients_stay_;                  // those that are live when a step begins, until its backward
   int64_t steps_ = 0;
   int64_t profiles_made_ = 0;
   int64_t plans_made_ = 0;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tape/evict.h"
+#include "tape/timeline.h"
 
 namespace retrace {
 
@@ -169,6 +170,15 @@ bool BudgetedStep::evict_from(const Tapes& tapes, const Turn& turn, Time until) 
   return true;
 }
 
+// In backward what is rebuilt comes on top, and gradients that were to go have gone.
+void BudgetedStep::raise_budget(SharedTape& own, int64_t bytes) {
+  if (match_.raises_to_share == 0) return;
+  const SharedTape::Entry tape(own, SharedTape::Entry::Clock::now() + kPatience);
+  if (!tape.has_it() || !tape->timeline || tape->timeline->had_backward()) return;
+  const auto plain_bytes = static_cast<double>(memory::live_bytes() + bytes + below_plain_bytes(*tape));
+  given_bytes_ = std::max<int64_t>(given_bytes_, static_cast<int64_t>(match_.raises_to_share * plain_bytes));
+}
+
 // As long as nothing is forgotten, what the tape holds and the plain program would not is there in case something will be: if
 // all that is missing is that much, the plain program would fit.
 void BudgetedStep::let_go_extras(SharedTape& own, int64_t bytes) {
@@ -190,6 +200,7 @@ void BudgetedStep::make_space(int64_t bytes) {
     const SharedTape::Entry tape(*own, in_time());
     if (tape.has_it() && tape->sweeping.may_have_idle()) let_go_idle(*tape);
   }  // unlocked, so that what was let go of is freed
+  if (!strict) raise_budget(*own, bytes);
   if (!strict) let_go_extras(*own, bytes);
   Tapes tapes = registry().others(*own);
   tapes.push_back(own);

@@ -25,6 +25,7 @@ struct PlanMatch {
   std::shared_ptr<const std::vector<char>> unheld_roots;  // by value: holding them does not pay
   std::shared_ptr<const plan::RelatedPlan> related;       // for a step without a plan of its own; null: none
   int64_t budget_bytes = 0;                               // of that kind of step; kNoBudget: it is only measured
+  double raises_to_share = 0;                             // at least this share of what the plain program has live
   bool is_new = false;                                    // no step has followed it to its end
   bool looks_for_ways = false;                            // in which values could be held: not known yet
 };
@@ -77,6 +78,7 @@ class BudgetedStep final : public memory::Governor {
   using Tapes = std::vector<std::shared_ptr<SharedTape>>;
   using Time = SharedTape::Entry::Clock::time_point;
   bool claim(int64_t bytes) const { return memory::claim(bytes, budget_bytes()); }
+  void raise_budget(SharedTape& own, int64_t bytes);
   void let_go_extras(SharedTape& own, int64_t bytes);
   bool evict_from(const Tapes& tapes, const Turn& turn, Time until);
 
