@@ -31,6 +31,7 @@ PredictedStep::PredictedStep(const plan::Graph& graph, const PolicyRules& rules)
   const CutUse use = rules.cuts();
   if (use.keep_period > 0 || use.rebuild_in_segments) cuts_.emplace(use.keep_period);
   segmenting_.in_segments = use.rebuild_in_segments;
+  segmenting_.below_plain = true;
   segmenting_.keeps_cuts = use.keep_period > 0;
   if (rules.looks_at_operators()) decide(rules);
 }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
+#include <utility>
 
+#include "policy/balance.h"
 #include "policy/frontiers.h"
 
 namespace retrace {
@@ -78,6 +80,7 @@ class Lifetimes {
   const std::vector<Lifetime>& all() const { return lifetimes_; }
   const std::vector<Gradient>& gradients() const { return gradients_; }
   ValueId value(size_t position) const { return values_[position]; }
+  int64_t peak_bytes() const { return Frontiers(count(), lifetimes_, {}).peak_bytes({}); }  // of the rebuild as one
   int32_t count() const { return static_cast<int32_t>(order_.size()); }
 
   int32_t position_of(OpId op) const {
@@ -190,21 +193,28 @@ class Lifetimes {
   std::unordered_map<ValueId, size_t> positions_;
 };
 
-std::vector<ValueId> frontiers_of(const Lifetimes& lifetimes, const std::vector<int32_t>& moments) {
-  std::vector<ValueId> held;
+struct Crossing {
+  std::vector<ValueId> values;
+  int64_t copied_bytes = 0;  // of those that are overwritten later
+};
+
+Crossing crossing(const Lifetimes& lifetimes, const std::vector<int32_t>& moments) {
+  Crossing all;
   for (size_t i = 0; i < lifetimes.all().size(); ++i) {
     const Lifetime& v = lifetimes.all()[i];
     const auto moment = std::lower_bound(moments.begin(), moments.end(), v.made);
-    if (!v.made_again && moment != moments.end() && *moment < v.held_until) held.push_back(lifetimes.value(i));
+    if (v.made_again || moment == moments.end() || *moment >= v.held_until) continue;
+    all.values.push_back(lifetimes.value(i));
+    if (v.overwritten) all.copied_bytes += v.bytes;
   }
-  return held;
+  std::sort(all.values.begin(), all.values.end());
+  return all;
 }
 
 }  // namespace
 
-Segmentation choose_segments(const TapeView& tape, Segmenting& segmenting, const std::vector<OpId>& order,
-                             ValueId target) {
-  if (!segmenting.in_segments || order.empty()) return {};
+Segmentation choose_segments(TapeView& tape, Segmenting& segmenting, const std::vector<OpId>& order, ValueId target) {
+  if (order.empty() || !(segmenting.in_segments || segmenting.below_plain)) return {};
   const std::vector<ValueId> crossed = cuts_on_the_way(tape, segmenting.cuts, order, target);
   Segmentation chosen;
   if (!segmenting.keeps_cuts) chosen.held = square_root_of(crossed);
@@ -212,6 +222,7 @@ Segmentation choose_segments(const TapeView& tape, Segmenting& segmenting, const
   if (tape.value(target).pending == 0 || !is_long(tape, segmenting, order)) return chosen;
 
   const Lifetimes lifetimes(tape, order);
+  if (!segmenting.in_segments && lifetimes.peak_bytes() <= below_plain_bytes(tape)) return {};
   const Frontiers frontiers(lifetimes.count(), lifetimes.all(), lifetimes.gradients());
   const int64_t whole_bytes = frontiers.peak_bytes({});
   if (whole_bytes <= segmenting.segment_bytes) return {};
@@ -224,11 +235,13 @@ Segmentation choose_segments(const TapeView& tape, Segmenting& segmenting, const
 
   const auto reached = static_cast<double>(std::min(whole_bytes, frontiers.peak_bytes(moments_of(chosen.held))));
   const std::vector<int32_t> moments = frontiers.moments();
-  const int64_t peak_bytes = frontiers.peak_bytes(moments);
+  Crossing held = crossing(lifetimes, moments);
+  const int64_t peak_bytes = frontiers.peak_bytes(moments) + held.copied_bytes;
   if (moments.empty() || static_cast<double>(peak_bytes) > kWorthwhile * reached) return chosen;
+  // Contents of one storage, each written over the other, count above as if each had its own.
+  if (!segmenting.in_segments && held.copied_bytes > 0) return {};
   segmenting.segment_bytes = std::max(segmenting.segment_bytes, peak_bytes);
-  chosen.held = frontiers_of(lifetimes, moments);
-  std::sort(chosen.held.begin(), chosen.held.end());
+  chosen.held = std::move(held.values);
   chosen.until = order[static_cast<size_t>(moments.back())];
   return chosen;
 }

@@ -11,6 +11,7 @@ namespace retrace {
 struct Segmenting {
   using ValueId = TapeView::ValueId;
   bool in_segments = false;   // long rebuilds go so
+  bool below_plain = false;   // if not: those that would take more than the plain program has do
   bool keeps_cuts = false;    // a policy does: every n-th, so that a rebuild crosses fewer than n
   std::vector<ValueId> cuts;  // cut vertices in order
   // Of the running backward.
@@ -29,7 +30,7 @@ struct Segmentation {
 // holds little between them; each but the last is made once more, from what is held before it, when backward reaches it.
 // Where the tape has cut vertices, about the square root of those on the way are held. Where it lacks them, frontiers.
 // `order`: the ops that rebuild `target`, sorted.
-Segmentation choose_segments(const TapeView& tape, Segmenting& segmenting, const std::vector<TapeView::OpId>& order,
+Segmentation choose_segments(TapeView& tape, Segmenting& segmenting, const std::vector<TapeView::OpId>& order,
                              TapeView::ValueId target);
 
 }  // namespace retrace

@@ -175,7 +175,8 @@ c10::Storage Replay::obtain(ValueId id, const Op* wanted_by) {
 
 void Replay::choose_segment(ValueId target) {
   if (inside_segment_) return;
-  segments_ = choose_segments(RuntimeView(tape_), tape_.segmenting, order_, target);
+  RuntimeView view(tape_);
+  segments_ = choose_segments(view, tape_.segmenting, order_, target);
   for (const ValueId v : segments_.held) {
     tape_.value(v).segment_start = true;
     tape_.segmenting.starts.push_back(v);

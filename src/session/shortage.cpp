@@ -65,7 +65,9 @@ void Shortage::refuse(int64_t smallest_bytes) const {
   throw InfeasibleBudget(
       "[budget] a step needs at least " + bytes + " bytes and its budget is " + std::to_string(budget_bytes_) +
           ", so it cannot be kept. At the fullest moment of such a step: " + described(needs) + "." +
-          (first_step_ ? " State that an optimizer has not made yet may come on top, and is not in it." : "") +
+          (first_step_
+               ? " What comes later in a first step (another backward, state that an optimizer makes) is not in it."
+               : "") +
           " Give at least retrace::budget(" + bytes +
           "), or retrace::budget(...).best_effort() to run with the smallest.",
       smallest_bytes, needs);

@@ -44,6 +44,10 @@ Program nerf();         // a coarse and a fine field, the second sampled where t
 Program splatting();    // Gaussians blended front to back
 Program force_field();  // forces are the energy's gradient, and are trained on
 
+// equations.cpp
+Program burgers();     // a net that solves an equation: its second derivatives are trained on
+Program neural_ode();  // a state over time, with a backward that goes back in time by gradients of its own
+
 // loops.cpp: ordinary models in less ordinary training loops
 Program two_losses();     // two backward passes through one retained graph
 Program micro_batches();  // gradients of several batches add up before the update
@@ -51,9 +55,10 @@ Program maml();           // gradients through three updates of an inner trainin
 Program lbfgs();          // the optimizer runs forward and backward itself, several times a step
 
 // recurrences.cpp: those that people write out themselves
-Program rows_of_a_buffer();  // states are the rows of one tensor, written in place
-Program actor_critic();      // an LSTM cell plays an episode, then learns from it
-Program graph_network();     // messages along random edges, attention over those a node receives
+Program rows_of_a_buffer();      // states are the rows of one tensor, written in place
+Program actor_critic();          // an LSTM cell plays an episode, then learns from it
+Program graph_network();         // messages along random edges, attention over those a node receives
+Program chunks_of_a_sequence();  // each backward goes through the graphs of all chunks before it, which are retained
 
 // deep.cpp: no single value cuts their forward in two, and segments pay
 Program deep_lstm();
@@ -90,6 +95,8 @@ inline const std::vector<Entry>& all() {
       {.name = "nerf", .make = nerf},
       {.name = "splatting", .make = splatting},
       {.name = "force_field", .make = force_field},
+      {.name = "burgers", .make = burgers},
+      {.name = "neural_ode", .make = neural_ode},
       {.name = "two_losses", .make = two_losses, .predicted_above = 0.02},
       {.name = "micro_batches", .make = micro_batches},  // of its first batch norm
       {.name = "maml", .make = maml},
@@ -98,6 +105,7 @@ inline const std::vector<Entry>& all() {
       {.name = "rows_of_a_buffer", .make = rows_of_a_buffer},
       {.name = "actor_critic", .make = actor_critic},
       {.name = "graph_network", .make = graph_network},
+      {.name = "chunks_of_a_sequence", .make = chunks_of_a_sequence, .predicted_above = 0.02},
   };
   return programs;
 }

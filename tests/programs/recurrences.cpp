@@ -1,4 +1,5 @@
-// Recurrences that people write out themselves: states in the rows of one buffer, an agent's episode, messages on a graph.
+// Recurrences that people write out themselves: states in the rows of one buffer, an agent's episode, messages on a graph, a
+// sequence in chunks.
 #include "parts.h"
 
 namespace retrace::test::programs {
@@ -67,6 +68,30 @@ Program graph_network() {
     }
     return F::cross_entropy(head(states), torch::randint(kClasses, {kNodes}));
   });
+}
+
+Program chunks_of_a_sequence() {
+  constexpr int64_t kBatch = 32, kChunks = 4, kLength = 6, kSeen = 16, kWidth = 64;
+  nn::GRUCell cell(nn::GRUCellOptions(kSeen, kWidth));
+  nn::Linear head(kWidth, kSeen);
+  const auto parameters = parameters_of(cell, head);
+  const auto optimizer = adam(parameters);
+  return {parameters, [=]() mutable {
+            optimizer->zero_grad();
+            Tensor state = torch::zeros({kBatch, kWidth}), sum = torch::zeros({});
+            for (int64_t chunk = 0; chunk < kChunks; ++chunk) {
+              Tensor loss = torch::zeros({});
+              for (int64_t t = 0; t < kLength; ++t) {
+                const Tensor seen = torch::randn({kBatch, kSeen});
+                state = cell(seen, state);
+                loss = loss + (head(state) - seen).square().mean();
+              }
+              loss.backward({}, /*retain_graph=*/true);
+              sum += loss.detach();
+            }
+            optimizer->step();
+            return sum;
+          }};
 }
 
 }  // namespace retrace::test::programs
