@@ -79,7 +79,7 @@ std::unique_ptr<WatchedBackward> watched_backward(const std::shared_ptr<SharedTa
     tape->timeline->ran_backward(std::move(ops), events_before);
     return nullptr;
   }
-  if (!tape->known->wants_backwards()) return nullptr;
+  if (!tape->known->wants_backward(kind)) return nullptr;
   return std::unique_ptr<WatchedBackward>(new WatchedBackward{shared, tape->known, kind, events_before});
 }
 

@@ -8,7 +8,7 @@ namespace retrace {
 struct WatchedBackward;
 
 // While one lives, the operators of the backward that has just begun on this thread are noted for the timeline of its step.
-// Only the first backward of a kind is watched: LibTorch asks observers at every operator, which tiny ones would feel.
+// One backward of a kind is watched: LibTorch asks observers at every operator, which tiny ones would feel.
 class BackwardWatch {
  public:
   BackwardWatch();

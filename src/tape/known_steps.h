@@ -65,12 +65,17 @@ class KnownSteps {
   bool is_fleeting(uint64_t place) const { return fleeting_.count(place) > 0; }
   void add_fleeting(uint64_t place) { fleeting_.insert(place); }
 
-  // What the first backward of a kind (Timeline::begin_backward) ran; null: none was watched.
+  // What a backward of a kind (Timeline::begin_backward) ran; null: none was watched.
   std::shared_ptr<const BackwardOps> backward(uint64_t kind) const {
     const auto found = backwards_.find(kind);
     return found == backwards_.end() ? nullptr : found->second;
   }
-  bool wants_backwards() const { return backward_ops_ < kMostBackwardOps; }
+  // Watching takes time: after the first few, only kinds that come back.
+  bool wants_backward(uint64_t kind) {
+    if (backward_ops_ >= kMostBackwardOps) return false;
+    if (unwatched_.size() == kMostUnwatched) unwatched_.clear();
+    return backwards_.size() < kAlwaysWatched || !unwatched_.insert(kind).second;
+  }
   void add_backward(uint64_t kind, std::shared_ptr<const BackwardOps> ops) {
     backward_ops_ += ops->size();
     backwards_.emplace(kind, std::move(ops));
@@ -82,18 +87,20 @@ class KnownSteps {
   static constexpr int64_t kStepsPerKindIfWritten = 8;  // content was written without LibTorch knowing
   static constexpr int64_t kMostKinds = 64;             // to remember
   static constexpr size_t kMostContexts = 20'000;
-  static constexpr size_t kMostBackwardOps = 100'000;  // some megabytes
+  static constexpr size_t kMostBackwardOps = 100'000;                 // some megabytes
+  static constexpr size_t kAlwaysWatched = 4, kMostUnwatched = 1024;  // kinds
 
   const bool verifies_;
   std::unordered_set<uint64_t> prefixes_, written_, fleeting_;
   std::unordered_map<uint64_t, std::shared_ptr<const BackwardOps>> backwards_;
   size_t backward_ops_ = 0;
-  int64_t steps_ = 0;                      // begun
-  int64_t kinds_ = 0;                      // verified
-  bool verifies_whole_ = true;             // the open step
-  plan::RecentOps recent_;                 // in it
-  std::vector<uint64_t> met_;              // contexts in it that are not known yet
-  std::unordered_set<uint64_t> contexts_;  // of operators that were verified: what ran before them
+  std::unordered_set<uint64_t> unwatched_;  // kinds of backward that were seen once
+  int64_t steps_ = 0;                       // begun
+  int64_t kinds_ = 0;                       // verified
+  bool verifies_whole_ = true;              // the open step
+  plan::RecentOps recent_;                  // in it
+  std::vector<uint64_t> met_;               // contexts in it that are not known yet
+  std::unordered_set<uint64_t> contexts_;   // of operators that were verified: what ran before them
 };
 
 }  // namespace retrace
