@@ -46,15 +46,17 @@ size_t ops_before_backward(const plan::Graph& graph) {
 }  // namespace
 
 // In percent: of the peak that the plain program would have in such a step with what is live now. Of a step that is not
-// known yet: of the largest. A small step that cannot do with its share may have more, as long as the largest has not.
+// known yet: of the largest. A small step that cannot do with its share, or only at a price that nobody would pay, may have
+// more, as long as the largest has not.
 int64_t StepPlanner::budget_bytes(const StepProfile* profile) const {
   if (budget_.bytes()) return std::max(*budget_.bytes(), smallest_bytes_);
   if (*budget_.fraction() >= 1) return kNoBudget;  // the plain program keeps it by itself
   const bool stay = gradients_stay_.value_or(false);
   int64_t plain = other_plain_ ? other_plain_->starting_with(start_, stay) : 0, least = smallest_bytes_;
   if (profile) least = std::max(least, profile->least_bytes);
+  const bool of_largest = !profile || profile->takes_largest_share;
   for (const auto& p : profiles_) {
-    if (!profile || profile == p.get()) plain = std::max(plain, p->plain.starting_with(start_, stay));
+    if (of_largest || profile == p.get()) plain = std::max(plain, p->plain.starting_with(start_, stay));
   }
   if (plain == 0) return kNoBudget;  // the first step shows what 100 % is
   return std::max(static_cast<int64_t>(std::floor(*budget_.fraction() * static_cast<double>(plain))), least);
@@ -144,12 +146,23 @@ void StepPlanner::plan(StepProfile& profile) {
   if (found) {
     found->plan.planning_seconds = spent;
     found->move_to(budget, shift);
-    profile.adopt(std::move(*found), start_, false);
+    if (!asks_for_more(profile, found->plan)) profile.adopt(std::move(*found), start_, false);
   } else if (profile.can_evict_within(budget)) {
     profile.go_by_eviction(0, spent);
   } else {
     profile.state = NotPlanned{};
   }
+}
+
+// Close to the smallest budget everything may be rebuilt every time, in many times the step's time.
+bool StepPlanner::asks_for_more(StepProfile& profile, const plan::Plan& plan) const {
+  const double evicting_seconds = profile.eviction ? profile.eviction->replay_seconds : 0;
+  const bool is_bearable = plan.replay_seconds <= profile.graph->seconds + evicting_seconds;
+  if (is_bearable || profile.takes_largest_share || budget_bytes(nullptr) <= budget_bytes(&profile)) return false;
+  profile.takes_largest_share = profile.wants_search = true;
+  profile.state = NotPlanned{};
+  profile.may_replan_at = profile.seen + 1;
+  return true;
 }
 
 // As long as it could have saved in the steps like this so far.
@@ -200,7 +213,7 @@ void StepPlanner::adopt_found() {
   result.found->move_to(budget_bytes(&profile), search_.shift_bytes);
   const Planned* const now = profile.planned();
   const bool fits = plan.peak_bytes + start_.bytes - search_.start.bytes <= plan.budget_bytes;
-  if (!fits || (now && now->plan->replay_seconds <= plan.replay_seconds)) return;
+  if (!fits || (now && now->plan->replay_seconds <= plan.replay_seconds) || asks_for_more(profile, plan)) return;
   profile.adopt(std::move(*result.found), search_.start, true);
 }
 

@@ -65,6 +65,8 @@ class StepPlanner {
   void learn_plain(StepProfile& profile, const BudgetedStep& step, const Timeline& timeline);
   int64_t gradients_that_stay(const plan::Graph& graph) const;
   double share_to_raise_to() const;
+  // Whether such steps get the share of the largest instead of following this plan.
+  bool asks_for_more(StepProfile& profile, const plan::Plan& plan) const;
   int64_t budget_bytes(const StepProfile* profile) const;  // of that kind of step; null: of one that is not known
   std::string why_no_plan(const BudgetedStep& step, const Timeline& timeline);
 

@@ -81,6 +81,7 @@ struct StepProfile {
   StepPeak plain;                    // for budgets in percent
   std::optional<StepPeak> measured;  // the same, of a step that did nothing else
   int64_t least_bytes = 0;           // in percent: what a step has turned out to need
+  bool takes_largest_share = false;  // in percent: its own would make it too slow
   int64_t seen = 1;                  // steps like this so far
   std::vector<double> step_seconds;  // of the latest steps, rebuilding excluded
   double seconds = 0;                // the usual one of those

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "session/chain.h"
+#include "support/hostile.h"
 
 namespace retrace::test::tiers {
 
@@ -121,6 +122,24 @@ TEST(Tiers, ASmallKindOfStepIsNotRefusedWhatALargeOneMayHave) {
   for (int i = 0; i < 4; ++i) {
     EXPECT_NO_THROW(step_on(session, 8)) << "step " << i + 2;
     EXPECT_NO_THROW(step_on(session, 512));
+  }
+}
+
+// With hardly more than the smallest budget everything is rebuilt every time.
+TEST(Tiers, ASmallKindOfStepMayTakeALargeOnesShareBeforeItGetsManyTimesAsSlow) {
+  RETRACE_SKIP_IF_HOSTILE();
+  constexpr int64_t kOps = 64;
+  const auto step_on = [](Session& session, int64_t numbers) {
+    const auto step = session.step();
+    Tensor x = torch::ones({numbers}, torch::requires_grad());
+    for (int64_t i = 0; i < kOps; ++i) x = i % 2 == 0 ? x.sin() : x.cos();
+    x.sum().backward();
+  };
+  Session session(budget("12%"), {.planning = Planning::foreground});
+  for (int i = 0; i < 6; ++i) {
+    step_on(session, 16384);
+    step_on(session, 4096);
+    EXPECT_LT(session.stats().ops_replayed, 3 * kOps) << "in step " << i;
   }
 }
 
