@@ -59,6 +59,8 @@ ValueId Tape::value_of(const at::Tensor& tensor) {
     if (tags_weights && tensor.requires_grad() && tensor.is_leaf()) memory::watch_leaf(tensor);
     return v;
   }
+  if (tags_weights && value(record.current).external && tensor.requires_grad() && tensor.is_leaf())
+    memory::watch_leaf_again(tensor);
   if (!record.unchanged()) {
     // Written by somebody we did not see: the old content is gone, the new one has no recipe.
     let_go(record.current);
