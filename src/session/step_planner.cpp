@@ -50,7 +50,7 @@ size_t ops_before_backward(const plan::Graph& graph) {
 int64_t StepPlanner::budget_bytes(const StepProfile* profile) const {
   if (budget_.bytes()) return std::max(*budget_.bytes(), smallest_bytes_);
   if (*budget_.fraction() >= 1) return kNoBudget;  // the plain program keeps it by itself
-  const bool stay = gradients_stay_.value_or(false);
+  const auto stay = std::llround(gradients_stay_.value_or(0) * static_cast<double>(start_.gradient_bytes));
   int64_t plain = other_plain_ ? other_plain_->starting_with(start_, stay) : 0, least = smallest_bytes_;
   if (profile) least = std::max(least, profile->least_bytes);
   for (const auto& p : profiles_) {
@@ -314,7 +314,10 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
     if (profiles_made_ > 1) related_seconds_ += replay_seconds;
   }
   profile->looked_for_ways |= step.looks_for_ways();
-  if (start_.gradient_bytes > 0) gradients_stay_ = gradients_that_stay(*profile->graph) > 0;
+  if (start_.gradient_bytes > 0) {
+    gradients_stay_ =
+        static_cast<double>(gradients_that_stay(*profile->graph)) / static_cast<double>(start_.gradient_bytes);
+  }
   if (budget_.fraction()) learn_plain(*profile, step, timeline);
   if (within_percent) profile->least_bytes = std::max(profile->least_bytes, step.most_wanted_bytes());
   profile->learn_eviction(step, timeline.peak_bytes(), replay_seconds, start_);
