@@ -292,7 +292,7 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
                                                          double replay_seconds) {
   const std::lock_guard lock(mutex_);
   shares_memory_ |= BudgetedStep::open_steps() > 1;
-  followed_ = step.plan() && step.evictions() == 0;
+  followed_ = timeline.had_backward() && step.ends_with_plan(timeline.ops_met()) && step.evictions() == 0;
   why_not_ = followed_ ? "" : why_no_plan(step, timeline);
   const bool within_percent = is_within_percent(step, timeline);
   if (step.most_wanted_bytes() > 0 && budget_.is_best_effort()) {
@@ -360,7 +360,7 @@ std::string StepPlanner::why_no_plan(const BudgetedStep& step, const Timeline& t
                                                           : "it ran as the plain program, to see what 100 % is";
   }
   if (!timeline.had_backward()) return "no backward ran inside it, so there is nothing to plan";
-  if (step.plan()) return "memory ran short although it followed one";
+  if (step.ends_with_plan(timeline.ops_met())) return "memory ran short although it followed one";
   const StepProfile* const profile = find_profile(timeline);
   if (!profile) return "it is the first of its kind";
   if (profile->is_evicting()) return "letting go of values when memory runs short takes less time than any plan found";
