@@ -37,6 +37,8 @@ c10::Storage copy_of(const c10::Storage& storage);
 
 // From now on `leaf` is a weight, and its .grad a gradient whenever backward has written it. Holds nothing.
 void watch_leaf(const at::Tensor& leaf);
+// It is used again: by now the graph may have gone that it was used in, and what was to tell us of its gradient.
+void watch_leaf_again(const at::Tensor& leaf);
 
 // -- What a step's timeline needs --
 

@@ -33,6 +33,17 @@ class TagGradient : public torch::autograd::FunctionPostHook {
   AccumulateGrad* node_;  // owns this hook
 };
 
+void add_hook(const NodePtr& node) {
+  auto* const accumulate = dynamic_cast<AccumulateGrad*>(node.get());
+  if (!accumulate) return;
+  static std::mutex mutex;  // two threads may meet a shared leaf at once
+  const std::lock_guard lock(mutex);
+  const auto& hooks = node->post_hooks();
+  const bool tagged = std::any_of(hooks.begin(), hooks.end(),
+                                  [](const auto& hook) { return dynamic_cast<TagGradient*>(hook.get()) != nullptr; });
+  if (!tagged) node->add_post_hook(std::make_unique<TagGradient>(accumulate));
+}
+
 NodePtr tag_leaf(const at::Tensor& leaf) {
   if (!leaf.defined() || !leaf.has_storage()) return nullptr;
   set_owner(leaf.storage(), Owner::weights);
@@ -40,14 +51,7 @@ NodePtr tag_leaf(const at::Tensor& leaf) {
   if (gradient.defined() && gradient.has_storage()) set_owner(gradient.storage(), Owner::gradients);
   if (!leaf.requires_grad() || !leaf.is_leaf()) return nullptr;
   auto node = torch::autograd::impl::grad_accumulator(leaf);
-  auto* const accumulate = dynamic_cast<AccumulateGrad*>(node.get());
-  if (!accumulate) return nullptr;
-  static std::mutex mutex;  // two threads may meet a shared leaf at once
-  const std::lock_guard lock(mutex);
-  const auto& hooks = node->post_hooks();
-  const bool tagged = std::any_of(hooks.begin(), hooks.end(),
-                                  [](const auto& hook) { return dynamic_cast<TagGradient*>(hook.get()) != nullptr; });
-  if (!tagged) node->add_post_hook(std::make_unique<TagGradient>(accumulate));
+  add_hook(node);
   return node;
 }
 
@@ -55,6 +59,7 @@ NodePtr tag_leaf(const at::Tensor& leaf) {
 
 // The accumulator is alive as long as a graph uses the leaf, and the hook with it: nothing needs to be held here.
 void watch_leaf(const at::Tensor& leaf) { tag_leaf(leaf); }
+void watch_leaf_again(const at::Tensor& leaf) { add_hook(torch::autograd::impl::try_get_grad_accumulator(leaf)); }
 
 struct Watch::State {
   std::vector<NodePtr> accumulators;

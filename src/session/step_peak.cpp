@@ -40,13 +40,13 @@ StepPeak StepPeak::of(const plan::Graph& graph, const plan::Outcome& outcome, co
   return peak;
 }
 
-int64_t StepPeak::starting_with(const StepStart& other, bool gradients_stay) const {
+int64_t StepPeak::starting_with(const StepStart& other, int64_t staying_gradient_bytes) const {
   const int64_t more = other.bytes - start.bytes;
   // Gradients that were there before the first step were not known as such then.
   if (more < 0) return bytes + std::max(more, more + other.gradient_bytes - start.gradient_bytes);
   int64_t peak = std::max(bytes, without_made + more);
-  if (gradients_stay && other.gradient_bytes > start.gradient_bytes)
-    peak = std::max(peak, without_gradients + more + other.gradient_bytes);
+  if (staying_gradient_bytes > start.gradient_bytes)
+    peak = std::max(peak, without_gradients + more + staying_gradient_bytes);
   return peak;
 }
 

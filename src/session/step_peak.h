@@ -25,8 +25,9 @@ struct StepPeak {
   StepStart start;
 
   static StepPeak of(const plan::Graph& graph, const plan::Outcome& outcome, const StepStart& start);
-  // `gradients_stay`: those that are live when a step begins and were not when this one did, or may.
-  int64_t starting_with(const StepStart& other, bool gradients_stay = true) const;
+  // `staying_gradient_bytes`: of those that are live when such a step begins, what is until its backward.
+  int64_t starting_with(const StepStart& other, int64_t staying_gradient_bytes) const;
+  int64_t starting_with(const StepStart& other) const { return starting_with(other, other.gradient_bytes); }
   void raise_to(int64_t least_bytes) { shift(std::max<int64_t>(least_bytes - bytes, 0)); }
   void lower_to(int64_t most_bytes) { shift(std::min<int64_t>(most_bytes - bytes, 0)); }
 

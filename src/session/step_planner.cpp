@@ -51,7 +51,7 @@ size_t ops_before_backward(const plan::Graph& graph) {
 int64_t StepPlanner::budget_bytes(const StepProfile* profile) const {
   if (budget_.bytes()) return std::max(*budget_.bytes(), smallest_bytes_);
   if (*budget_.fraction() >= 1) return kNoBudget;  // the plain program keeps it by itself
-  const bool stay = gradients_stay_.value_or(false);
+  const auto stay = std::llround(gradients_stay_.value_or(0) * static_cast<double>(start_.gradient_bytes));
   int64_t plain = other_plain_ ? other_plain_->starting_with(start_, stay) : 0, least = smallest_bytes_;
   if (profile) least = std::max(least, profile->least_bytes);
   const bool of_largest = !profile || profile->takes_largest_share;
@@ -305,7 +305,7 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
                                                          double replay_seconds) {
   const std::lock_guard lock(mutex_);
   shares_memory_ |= BudgetedStep::open_steps() > 1;
-  followed_ = step.plan() && step.evictions() == 0;
+  followed_ = timeline.had_backward() && step.ends_with_plan(timeline.ops_met()) && step.evictions() == 0;
   why_not_ = followed_ ? "" : why_no_plan(step, timeline);
   const bool within_percent = is_within_percent(step, timeline);
   if (step.most_wanted_bytes() > 0 && budget_.is_best_effort()) {
@@ -327,7 +327,10 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
     if (profiles_made_ > 1) related_seconds_ += replay_seconds;
   }
   profile->looked_for_ways |= step.looks_for_ways();
-  if (start_.gradient_bytes > 0) gradients_stay_ = gradients_that_stay(*profile->graph) > 0;
+  if (start_.gradient_bytes > 0) {
+    gradients_stay_ =
+        static_cast<double>(gradients_that_stay(*profile->graph)) / static_cast<double>(start_.gradient_bytes);
+  }
   if (budget_.fraction()) learn_plain(*profile, step, timeline);
   if (within_percent) profile->least_bytes = std::max(profile->least_bytes, step.most_wanted_bytes());
   profile->learn_eviction(step, timeline.peak_bytes(), replay_seconds, start_);
@@ -370,7 +373,7 @@ std::string StepPlanner::why_no_plan(const BudgetedStep& step, const Timeline& t
                                                           : "it ran as the plain program, to see what 100 % is";
   }
   if (!timeline.had_backward()) return "no backward ran inside it, so there is nothing to plan";
-  if (step.plan()) return "memory ran short although it followed one";
+  if (step.ends_with_plan(timeline.ops_met())) return "memory ran short although it followed one";
   const StepProfile* const profile = find_profile(timeline);
   if (!profile) return "it is the first of its kind";
   if (profile->is_evicting()) return "letting go of values when memory runs short takes less time than any plan found";

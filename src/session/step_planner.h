@@ -89,7 +89,7 @@ class StepPlanner {
   double may_relate_at_seconds_ = kLeastSearchSeconds;  // so that each search has had time to pay
   std::optional<Shortage> refusal_;                     // of a step that broke the budget after its last backward
   std::optional<StepPeak> other_plain_;                 // of steps that had no backward
-  std::optional<bool> gradients_stay_;                  // those that are live when a step begins, until its backward
+  std::optional<double> gradients_stay_;                // until its backward: share of those live when a step begins
   int64_t steps_ = 0;
   int64_t profiles_made_ = 0;
   int64_t plans_made_ = 0;

@@ -56,6 +56,8 @@ class BudgetedStep final : public memory::Governor {
   const std::shared_ptr<const plan::Plan>& plan() const { return match_.plan; }
   const store::Kind* kind(ValueId value) const;         // the plan's, if it is held in another way than as it is
   const store::Kinds& kinds() const { return kinds_; }  // that values may be held in
+  // Of a step that has ended: it was not only the beginning of the one its plan is for.
+  bool ends_with_plan(size_t ops) const { return match_.plan && match_.prefix_hashes->size() == ops; }
   // From its beginning: not one plan first and then another.
   bool kept_to_plan() const { return !changed_plan_; }
   bool looks_for_ways() const { return match_.looks_for_ways && !match_.plan; }

@@ -59,6 +59,8 @@ ValueId Tape::value_of(const at::Tensor& tensor) {
     if (tags_weights && tensor.requires_grad() && tensor.is_leaf()) memory::watch_leaf(tensor);
     return v;
   }
+  if (tags_weights && value(record.current).external && tensor.requires_grad() && tensor.is_leaf())
+    memory::watch_leaf_again(tensor);
   if (!record.unchanged()) {
     // Written by somebody we did not see: the old content is gone, the new one has no recipe.
     let_go(record.current);
@@ -154,6 +156,7 @@ void Tape::hold(ValueId id, const c10::Storage& storage) {
   v.held = store::Content::as_it_is(storage);
   if (!v.marked) mark(v, storage, false);
   add_holder(id, storage);
+  if (v.external && timeline) timeline->holds_external(id);
   note_held(id);
 }
 
@@ -235,6 +238,7 @@ void Tape::let_go(ValueId id) {
     if (timeline) timeline->copy_gone(id);
     note_kept(-content.bytes());
   } else {
+    if (v.external && timeline) timeline->copy_gone(id);
     remove_holder(id, content.storage());
     if (v.external && !memory::is_owned(content.storage())) trash_.push_back(content.storage());  // a deleter not ours
   }

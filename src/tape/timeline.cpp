@@ -49,6 +49,7 @@ void Timeline::add_event(plan::EventKind kind, int32_t id) {
 // What only the tape refers to any more, the program has let go of.
 void Timeline::note_releases(Tape& tape) {
   close_window();
+  find_externals_left(tape);
   size_t looks = 0;
   for (size_t i = in_program_.size(); i-- > 0 && looks < kLooksPerEvent; ++looks) {
     const StorageRecord& record = tape.storage(in_program_[i]);
@@ -59,6 +60,25 @@ void Timeline::note_releases(Tape& tape) {
     ++releases_;
     in_program_[i] = in_program_.back();
     in_program_.pop_back();
+  }
+}
+
+// Weights are among them, so they take turns.
+void Timeline::find_externals_left(const Tape& tape) {
+  for (size_t looks = 0; looks < kLooksPerEvent && !held_externals_.empty(); ++looks) {
+    if (next_look_ >= held_externals_.size()) {
+      if (looks >= held_externals_.size()) break;  // at all of them
+      next_look_ = 0;
+    }
+    const ValueId id = held_externals_[next_look_];
+    const Value& v = tape.value(id);
+    if (v.held && v.held.is_shared()) {
+      ++next_look_;
+      continue;
+    }
+    if (v.held && !copies_.contains(id)) copied(id, v.bytes);
+    held_externals_[next_look_] = held_externals_.back();
+    held_externals_.pop_back();
   }
 }
 
@@ -198,6 +218,10 @@ void Timeline::ran_backward(std::shared_ptr<const BackwardOps> ops, int32_t even
 void Timeline::copied(ValueId value, int64_t bytes) {
   add_copied(bytes);
   copies_.emplace(value, bytes);
+}
+
+void Timeline::holds_external(ValueId value) {
+  if (!ended_) held_externals_.push_back(value);
 }
 
 void Timeline::copy_gone(ValueId value) {

@@ -45,6 +45,8 @@ class Timeline {
 
   // A copy of content that was about to be overwritten: the plain program has none.
   void copied(ValueId value, int64_t bytes);
+  // Content from outside the step: once only the tape refers to it (a gradient that is none any more), it is like a copy.
+  void holds_external(ValueId value);
   void copy_gone(ValueId value);
 
   void became_root(Tape& tape, ValueId value);
@@ -98,6 +100,7 @@ class Timeline {
   void close_window();
   void add_copied(int64_t bytes);
   void note_releases(Tape& tape);
+  void find_externals_left(const Tape& tape);
   void end_graph(Tape& tape);
   void describe(Tape& tape, ValueId value);
   int32_t number_of(StorageId storage);
@@ -122,6 +125,8 @@ class Timeline {
   std::vector<char> known_;                      // by value
   std::vector<int32_t> storage_numbers_;         // in the graph, by the tape's storage
   int32_t storages_ = 0;                         // of the graph
+  std::vector<ValueId> held_externals_;          // that the program still referred to, and some that are held no longer
+  size_t next_look_ = 0;                         // at those
   std::unordered_map<ValueId, int64_t> copies_;  // and their bytes
   int64_t copied_bytes_ = 0;
   std::vector<std::pair<size_t, int64_t>> copied_since_;  // from so many events on, so many bytes

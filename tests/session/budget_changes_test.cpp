@@ -72,6 +72,25 @@ TEST(BudgetChanges, ABranchThatDiffersHalfWayStaysWithinItAndIsPlannedToo) {
   for (const bool other : {false, true, false, true, true, false, false, true}) works[other].step(session, bytes);
 }
 
+TEST(BudgetChanges, AStepThatEndsBeforeItsPlanDoesHasNotFollowedIt) {
+  const Chain chain;
+  const Tensor x = chain.input();
+  bool has_end = true;
+  const Work work(chain, [&] {
+    chain.loss(x).backward();
+    if (has_end) x.sin();
+  });
+  const int64_t bytes = work.between(0.4);
+  Session session(budget(bytes), {.planning = Planning::foreground});
+  for (int i = 0; i < 3; ++i) work.step(session, bytes);
+  EXPECT_TRUE(session.stats().followed_plan);
+  EXPECT_TRUE(session.plan());
+  has_end = false;
+  work.step(session, bytes);
+  EXPECT_FALSE(session.stats().followed_plan);
+  EXPECT_EQ(session.stats().why_no_plan, "it is the first of its kind");
+}
+
 TEST(BudgetChanges, AStepWithoutABackwardTeachesNothingAndHurtsNothing) {
   const Chain chain;
   const Tensor x = chain.input();

@@ -4,6 +4,7 @@
 
 #include <ATen/ops/square.h>
 #include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/passes/tensorexpr_fuser.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include "commands.h"
@@ -130,6 +131,8 @@ TracedModel traced_script(const std::string& path, const ScriptOptions& options)
   const auto module = std::make_shared<torch::jit::Module>(load(path));
   const auto inputs = std::make_shared<const std::vector<IValue>>(make_inputs(path, *module, options.inputs));
   module->train();
+  // LibTorch 2 may compile what a script does into one kernel, of which nobody sees an operator.
+  torch::jit::setTensorExprFuserEnabled(false);
   TracedModel traced;
   traced.name = std::filesystem::path(path).filename().string();
   traced.parameters = trained(path, *module, options.train_all);
