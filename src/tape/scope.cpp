@@ -86,7 +86,7 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options, Tape::Rebuild re
       if (options.timeline) tape->reserve(options.timeline->expected_ops(), options.timeline->expected_values());
       tape->budgeted_step = options.budgeted_step;
       tape->known = options.known;
-      tape->segmenting.below_plain = options.session && !options.budgeted_step;
+      tape->segmenting.below_plain = options.session && rules.may_drop() && !options.budgeted_step;
       if (options.budgeted_step) options.budgeted_step->attach(shared, *tape);
     }
     scope->may_drop = may_drop(rules, tape->budgeted_step.get());
