@@ -7,9 +7,13 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <functional>
 #include <mutex>
 
 #include "memory/allocator.h"
+#include "memory/spin_lock.h"
 
 namespace retrace::memory {
 namespace {
@@ -36,8 +40,9 @@ class TagGradient : public torch::autograd::FunctionPostHook {
 void add_hook(const NodePtr& node) {
   auto* const accumulate = dynamic_cast<AccumulateGrad*>(node.get());
   if (!accumulate) return;
-  static std::mutex mutex;  // two threads may meet a shared leaf at once
-  const std::lock_guard lock(mutex);
+  // Two threads may meet a shared leaf at once; those with leaves of their own need not wait for each other.
+  static std::array<SpinLock, 64> locks;
+  const std::lock_guard lock(locks[std::hash<const void*>()(node.get()) / alignof(std::max_align_t) % locks.size()]);
   const auto& hooks = node->post_hooks();
   const bool tagged = std::any_of(hooks.begin(), hooks.end(),
                                   [](const auto& hook) { return dynamic_cast<TagGradient*>(hook.get()) != nullptr; });
