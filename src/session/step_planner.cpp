@@ -59,20 +59,19 @@ int64_t StepPlanner::budget_bytes(const StepProfile* profile) const {
     if (of_largest || profile == p.get()) plain = std::max(plain, p->plain.starting_with(start_, stay));
   }
   if (plain == 0) return kNoBudget;  // the first step shows what 100 % is
+  if (begins_shared_) plain = std::max(plain, shared_plain_bytes_);
   return std::max(static_cast<int64_t>(std::floor(*budget_.fraction() * static_cast<double>(plain))), least);
 }
 
 // The first step that begins with gradients shows what becomes of them. Meanwhile they are taken to be let go of first, and where
 // they are still there when memory runs short, so they are in the plain program.
-double StepPlanner::share_to_raise_to() const {
-  const bool in_doubt = budget_.fraction() && !gradients_stay_ && start_.gradient_bytes > 0;
-  return in_doubt ? *budget_.fraction() : 0;
-}
+bool StepPlanner::is_in_doubt() const { return budget_.fraction() && !gradients_stay_ && start_.gradient_bytes > 0; }
 
 std::shared_ptr<BudgetedStep> StepPlanner::begin_step(const std::shared_ptr<Timeline>& timeline) {
   const std::lock_guard lock(mutex_);
   start_ = StepStart::now();
-  shares_memory_ |= BudgetedStep::open_steps() > 0;
+  begins_shared_ = BudgetedStep::open_steps() > 0;
+  shares_memory_ |= begins_shared_;
   if (const auto refusal = std::exchange(refusal_, std::nullopt)) refusal->refuse(refusal->smallest_bytes(start_));
   ++steps_;
   PlanMatch match = no_match();
@@ -240,7 +239,8 @@ PlanMatch StepPlanner::no_match() const {
   PlanMatch match;
   match.related = related_;
   match.budget_bytes = budget_bytes(nullptr);
-  match.raises_to_share = share_to_raise_to();
+  match.share = budget_.fraction().value_or(0);
+  match.raised_to_share = is_in_doubt();
   match.looks_for_ways = steps_ == 1;
   return match;
 }
@@ -250,7 +250,8 @@ PlanMatch StepPlanner::match_for(const StepProfile& profile) const {
   // In percent: to do with a small share by eviction may take many times as long as the step itself.
   const bool waits_for_plan = std::holds_alternative<NotPlanned>(profile.state);
   match.budget_bytes = std::max(budget_bytes(&profile), waits_for_plan ? budget_bytes(nullptr) : 0);
-  match.raises_to_share = share_to_raise_to();
+  match.share = budget_.fraction().value_or(0);
+  match.raised_to_share = is_in_doubt();
   match.prefix_hashes = profile.prefix_hashes;
   match.looks_for_ways = !profile.looked_for_ways;
   if (waits_for_plan) match.related = related_;
@@ -305,6 +306,7 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
                                                          double replay_seconds) {
   const std::lock_guard lock(mutex_);
   shares_memory_ |= BudgetedStep::open_steps() > 1;
+  shared_plain_bytes_ = std::max(shared_plain_bytes_, BudgetedStep::shared_plain_bytes());
   followed_ = timeline.had_backward() && step.ends_with_plan(timeline.ops_met()) && step.evictions() == 0;
   why_not_ = followed_ ? "" : why_no_plan(step, timeline);
   const bool within_percent = is_within_percent(step, timeline);

@@ -64,7 +64,7 @@ class StepPlanner {
   StepPeak plain_of(const plan::Graph& graph, const BudgetedStep& step, const Timeline& timeline) const;
   void learn_plain(StepProfile& profile, const BudgetedStep& step, const Timeline& timeline);
   int64_t gradients_that_stay(const plan::Graph& graph) const;
-  double share_to_raise_to() const;
+  bool is_in_doubt() const;  // of the gradients that the open step began with
   // Whether such steps get the share of the largest instead of following this plan.
   bool asks_for_more(StepProfile& profile, const plan::Plan& plan) const;
   int64_t budget_bytes(const StepProfile* profile) const;  // of that kind of step; null: of one that is not known
@@ -97,9 +97,11 @@ class StepPlanner {
   double background_planning_seconds_ = 0;
   bool followed_ = false;  // the latest step, its plan
   std::string why_not_;
-  int64_t smallest_bytes_ = 0;  // what a best effort has turned out to need
-  StepStart start_;             // of the open step
-  bool shares_memory_ = false;  // steps of other threads were open with one of ours
+  int64_t smallest_bytes_ = 0;      // what a best effort has turned out to need
+  StepStart start_;                 // of the open step
+  bool shares_memory_ = false;      // steps of other threads were open with one of ours
+  int64_t shared_plain_bytes_ = 0;  // what the process would have had live then, at the most
+  bool begins_shared_ = false;      // the open step: others were open
 };
 
 }  // namespace retrace

@@ -12,6 +12,7 @@ namespace retrace {
 namespace {
 
 std::atomic<int64_t> open_count{0};
+std::atomic<int64_t> shared_plain{0};
 
 // How long to wait for a tape that another thread has locked. It rebuilds something, and at the end, or when it is short of
 // memory itself, the tape can be had: unless it waits for something else that this thread has.
@@ -23,7 +24,11 @@ constexpr std::chrono::milliseconds kPatienceForOther{50};
 
 int64_t BudgetedStep::open_steps() { return open_count; }
 
-BudgetedStep::~BudgetedStep() { --open_count; }
+int64_t BudgetedStep::shared_plain_bytes() { return shared_plain; }
+
+BudgetedStep::~BudgetedStep() {
+  if (--open_count == 0) shared_plain = 0;
+}
 
 BudgetedStep::BudgetedStep(store::Kinds kinds, PlanMatch match, FindMatch find_match, Refuse refuse)
     : only_measures_(match.budget_bytes == kNoBudget),
@@ -172,11 +177,26 @@ bool BudgetedStep::evict_from(const Tapes& tapes, const Turn& turn, Time until) 
 
 // In backward what is rebuilt comes on top, and gradients that were to go have gone.
 void BudgetedStep::raise_budget(SharedTape& own, int64_t bytes) {
-  if (match_.raises_to_share == 0) return;
+  if (!match_.raised_to_share) return;
   const SharedTape::Entry tape(own, SharedTape::Entry::Clock::now() + kPatience);
   if (!tape.has_it() || !tape->timeline || tape->timeline->had_backward()) return;
   const auto plain_bytes = static_cast<double>(memory::live_bytes() + bytes + below_plain_bytes(*tape));
-  given_bytes_ = std::max<int64_t>(given_bytes_, static_cast<int64_t>(match_.raises_to_share * plain_bytes));
+  given_bytes_ = std::max<int64_t>(given_bytes_, static_cast<int64_t>(match_.share * plain_bytes));
+}
+
+// What is live when a step begins tells little of what the plain program would take if other threads' steps come and go
+// meanwhile, and let go of values as this one does. Whoever is short, or begins a backward, sees what all of them are without.
+void BudgetedStep::raise_shared_budget(const Tapes& tapes, int64_t bytes) {
+  if (!has_share_of_shared()) return;
+  int64_t plain_bytes = memory::live_bytes() + bytes;
+  for (const auto& shared : tapes) {
+    const SharedTape::Entry tape(*shared, SharedTape::Entry::Clock::now());
+    if (tape.has_it()) plain_bytes += below_plain_bytes(*tape);
+  }
+  for (int64_t most = shared_plain; plain_bytes > most && !shared_plain.compare_exchange_weak(most, plain_bytes);) {
+  }
+  given_bytes_ =
+      std::max<int64_t>(given_bytes_, static_cast<int64_t>(match_.share * static_cast<double>(shared_plain.load())));
 }
 
 // As long as nothing is forgotten, what the tape holds and the plain program would not is there in case something will be: if
@@ -188,6 +208,15 @@ void BudgetedStep::let_go_extras(SharedTape& own, int64_t bytes) {
   const auto missing = [&] { return memory::taken_bytes() + bytes - budget_bytes(); };
   if (missing() > -below_plain_bytes(*tape)) return;
   let_go_roots(*tape, [&] { return missing() <= 0; });
+}
+
+void BudgetedStep::begins_backward() {
+  if (!has_share_of_shared()) return;
+  const auto own = tape_.lock();
+  if (!own) return;
+  Tapes tapes = registry().others(*own);
+  tapes.push_back(own);
+  raise_shared_budget(tapes, 0);
 }
 
 void BudgetedStep::make_space(int64_t bytes) {
@@ -204,6 +233,7 @@ void BudgetedStep::make_space(int64_t bytes) {
   if (!strict) let_go_extras(*own, bytes);
   Tapes tapes = registry().others(*own);
   tapes.push_back(own);
+  raise_shared_budget(tapes, bytes);
   bool claimed = claim(bytes);
   for (const auto until : {SharedTape::Entry::Clock::now(), in_time()}) {  // who can be had at once, first
     while (!claimed && evict_from(tapes, turn, until)) claimed = claim(bytes);

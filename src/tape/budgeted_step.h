@@ -25,7 +25,8 @@ struct PlanMatch {
   std::shared_ptr<const std::vector<char>> unheld_roots;  // by value: holding them does not pay
   std::shared_ptr<const plan::RelatedPlan> related;       // for a step without a plan of its own; null: none
   int64_t budget_bytes = 0;                               // of that kind of step; kNoBudget: it is only measured
-  double raises_to_share = 0;                             // at least this share of what the plain program has live
+  double share = 0;                                       // that it is of the plain program's peak; 0: given in bytes
+  bool raised_to_share = false;                           // before its backward, to that of what plain would have live
   bool is_new = false;                                    // no step has followed it to its end
   bool looks_for_ways = false;                            // in which values could be held: not known yet
 };
@@ -41,6 +42,9 @@ class BudgetedStep final : public memory::Governor {
   ~BudgetedStep() override;
 
   static int64_t open_steps();  // of the process, on any thread
+  // The most that the process would have had live without Retrace while steps of several threads were open, as seen by those
+  // under a budget in percent. Since then some step was always open.
+  static int64_t shared_plain_bytes();
 
   // The plain program runs, and is written down: nothing is forgotten.
   bool only_measures() const { return only_measures_; }
@@ -48,6 +52,7 @@ class BudgetedStep final : public memory::Governor {
 
   void attach(const std::shared_ptr<SharedTape>& shared, Tape& tape);
   void meets_op(size_t index, uint64_t prefix_hash, uint64_t kind);
+  void begins_backward();  // with its tape not locked
 
   // Whether a plan tells what to do with values; else everything autograd saves is kept until memory runs short.
   bool follows_plan() const { return match_.plan != nullptr; }
@@ -80,7 +85,9 @@ class BudgetedStep final : public memory::Governor {
   using Tapes = std::vector<std::shared_ptr<SharedTape>>;
   using Time = SharedTape::Entry::Clock::time_point;
   bool claim(int64_t bytes) const { return memory::claim(bytes, budget_bytes()); }
+  bool has_share_of_shared() const { return match_.share != 0 && !only_measures_ && open_steps() > 1; }
   void raise_budget(SharedTape& own, int64_t bytes);
+  void raise_shared_budget(const Tapes& tapes, int64_t bytes);
   void let_go_extras(SharedTape& own, int64_t bytes);
   bool evict_from(const Tapes& tapes, const Turn& turn, Time until);
 

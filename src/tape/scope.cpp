@@ -168,13 +168,18 @@ BackwardScope::BackwardScope(bool keep_graph, bool create_graph)
   }
   // One that runs inside an operator which is being rebuilt is no event of the step.
   if (!thread.scopes.empty() && before_ == Phase::forward && !SharedTape::Lock::is_any_held()) {
-    const SharedTape::Lock tape(*thread.scopes.front()->tape);
-    begin_event(*tape);
-    look_at_saved(*tape);
-    tape->measure();
-    if (thread.phase == Phase::backward) collect(*tape);  // what was held in case it is needed, and is not
-    for (const auto& scope : thread.scopes) publish_cuts(*tape, *scope);
-    if (tape->timeline) tape->timeline->backward_begins(thread.phase == Phase::recorded_backward);
+    std::shared_ptr<BudgetedStep> budgeted;
+    {
+      const SharedTape::Lock tape(*thread.scopes.front()->tape);
+      budgeted = tape->budgeted_step;
+      begin_event(*tape);
+      look_at_saved(*tape);
+      tape->measure();
+      if (thread.phase == Phase::backward) collect(*tape);  // what was held in case it is needed, and is not
+      for (const auto& scope : thread.scopes) publish_cuts(*tape, *scope);
+      if (tape->timeline) tape->timeline->backward_begins(thread.phase == Phase::recorded_backward);
+    }
+    if (budgeted) budgeted->begins_backward();
   }
 }
 
