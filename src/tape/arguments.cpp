@@ -18,12 +18,12 @@ bool covers_storage(const at::Tensor& t) {
   return t.nbytes() == t.storage().nbytes() && t.is_non_overlapping_and_dense();
 }
 
-// Under a budget: instead of what was forgotten and needs the old content, if that takes more; where nothing was forgotten, if it
-// fits, and nothing is evicted for it that could then be rebuilt from nothing else.
+// Instead of what was forgotten and needs the old content, if that takes more. Where nothing was forgotten and there is a budget,
+// if it fits, and nothing is evicted for it that could then be rebuilt from nothing else.
 bool may_copy(Tape& tape, ValueId id) {
   const Value& before = tape.value(id);
-  if (!tape.budgeted_step) return true;
   if (before.alive > 0) return before.bytes <= forgotten_behind(tape, id);
+  if (!tape.budgeted_step) return true;
   const int64_t wanted_bytes = memory::live_bytes() + before.bytes;
   if (wanted_bytes <= tape.budgeted_step->budget_bytes()) return true;
   if (before.reach > 0) return false;
