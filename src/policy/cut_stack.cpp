@@ -35,7 +35,7 @@ void CutStack::saved(TapeView& tape, ValueId value) {
   if (candidate == stack_.rend() || candidate->value != value || candidate->rank > 0) return;
   const auto below = std::find_if(candidate + 1, stack_.rend(), [](const Candidate& c) { return c.rank > 0; });
   candidate->rank = below == stack_.rend() ? 1 : below->rank + 1;
-  candidate->held = keep_period_ > 0 && candidate->rank % keep_period_ == 0;
+  candidate->held = keep_period_ > 0 && candidate->rank % keep_period_ == 0 && !tape.value(value).held;
   if (candidate->held) tape.hold(value);
 }
 

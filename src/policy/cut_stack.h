@@ -36,8 +36,8 @@ class CutStack {
   struct Candidate {
     ValueId value;
     OpId recorded_at;
-    int64_t rank = 0;  // among those that count; 0: not saved, so not among them
-    bool held = false;
+    int64_t rank = 0;   // among those that count; 0: not saved, so not among them
+    bool held = false;  // for this reason
   };
   std::vector<Candidate> stack_;
   int64_t keep_period_;

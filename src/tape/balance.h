@@ -23,8 +23,8 @@ struct Balancing {
 
 void balance(Tape& tape);  // before an allocation that would raise the step's peak
 int64_t below_plain_bytes(Tape& tape);
-// Autograd is about to save `value`, in a session's step, and the policy would forget it: see policy/hold_instead.h and
-// policy/small_from_large.h. A checkpoint alone does what its policy says.
+// Autograd is about to save `value`, and the policy would forget it: see policy/small_from_large.h and, in a session's step,
+// policy/hold_instead.h.
 void hold_if_better(Tape& tape, ValueId value, const c10::Storage& storage);
 
 }  // namespace retrace

@@ -233,6 +233,55 @@ TEST(Held, ASmallResultOfLargeOnes) {
   });
 }
 
+// As above, and everything later depends on it, until something older is read.
+TEST(Held, ASmallResultOfLargeOnesThatWasACutVertex) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor x = torch::randn({42, 34}).requires_grad_(), w = torch::randn({34, 34}).requires_grad_();
+  const auto step = [&](int) -> Tensors {
+    x.mutable_grad() = Tensor();
+    w.mutable_grad() = Tensor();
+    const Tensor h = x * 3;
+    const Tensor y = h * (h.reshape({-1}).repeat({30}) * 0.001).sum().tanh();
+    torch::addmm(w, w, torch::mm(y.t(), y)).sum().backward();
+    return {x.grad(), w.grad()};
+  };
+  const Seen plain = train(nullptr, 1, step);
+  Session session(every(1));
+  const Seen seen = train(&session, 1, step);
+  EXPECT_EQ(seen.bits, plain.bits);
+  EXPECT_LE(seen.peaks[0], plain.peaks[0]);
+}
+
+TEST(Held, ASmallResultOfLargeOnesInACheckpoint) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor x = torch::randn({58, 111}).requires_grad_();
+  const auto scaled = [](const Tensor& t) {
+    const Tensor wide = t.reshape({-1}).repeat({20});
+    return t * (wide * 0.001).sum().tanh();
+  };
+  const auto step = [&](bool checkpointed) -> Tensors {
+    x.mutable_grad() = Tensor();
+    (checkpointed ? checkpoint(scaled, x) : scaled(x)).sum().backward();
+    return {x.grad()};
+  };
+  const Seen plain = train(nullptr, 1, [&](int) { return step(false); });
+  const Seen seen = train(nullptr, 1, [&](int) { return step(true); });
+  EXPECT_EQ(seen.bits, plain.bits);
+  EXPECT_LE(seen.peaks[0], plain.peaks[0]);
+}
+
+// For a write in place autograd saves a copy of what was there. It is to be kept then, not copied again.
+TEST(Held, ACopyOfWhatAWriteReplaces) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor x = torch::randn({95, 120}).requires_grad_();
+  expect_no_more_than_plain([&](int) -> Tensors {
+    Tensor state;
+    std::thread([&] { state = torch::full({95, 120}, 0.5); }).join();  // so to the step it comes from outside
+    state.mul_(x);
+    return {state.detach()};
+  });
+}
+
 // Batch norms are run again without their statistics, of which nothing has to be copied.
 TEST(Held, WhatARebuiltTensorWasMadeFromWhileItsNodeRuns) {
   const Tensor x = torch::randn({64, 64}).requires_grad_();
