@@ -4,13 +4,13 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include <retrace/errors.h>
 
 #include "device/device.h"
 #include "libtorch/compat.h"
 #include "memory/allocator.h"
+#include "memory/stopwatch.h"
 #include "plan/simulate/demand.h"
 #include "plan/simulate/waiting.h"
 #include "tape/evict.h"
@@ -161,12 +161,12 @@ bool Replay::at_hand(ValueId id, const Op* wanted_by) {
 c10::Storage Replay::obtain(ValueId id, const Op* wanted_by) {
   c10::Storage there = tape_.content(id, wanted_by);
   if (there || !tape_.value(id).held.is_stored()) return there;
-  const auto start = cpu().now();
+  const memory::Stopwatch watch;
   c10::Storage taken = tape_.value(id).held.take();
-  const auto spent = cpu().now() - start;
+  const auto spent = watch.spent();
   if (tape_.timeline) tape_.timeline->track(taken);
   if (!tape_.counters.empty()) {
-    count(tape_.counters.front().get(), &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
+    count(tape_.counters.front().get(), &Counters::replay_nanoseconds, spent.count());
   }
   tape_.value(id).rebuilt = taken;
   made_.push_back(id);
@@ -272,12 +272,12 @@ double Replay::call(Op& op, std::vector<c10::IValue>& stack) {
     }
   }
   const AsRecorded as_recorded(tape_.settings(op.settings));
-  const auto start = cpu().now();
+  const memory::Stopwatch watch;
   op.handle.redispatchBoxed(op.keys, &stack);
-  const auto spent = cpu().now() - start;
+  const auto spent = watch.spent();
   count(op.counters, &Counters::ops_replayed);
-  count(op.counters, &Counters::replay_nanoseconds, std::chrono::nanoseconds(spent).count());
-  return std::chrono::duration<double>(spent).count();
+  count(op.counters, &Counters::replay_nanoseconds, spent.count());
+  return memory::seconds(spent);
 }
 
 void Replay::store(const Op& op, const std::vector<c10::IValue>& stack) {

@@ -1,12 +1,12 @@
 #include <retrace/session.h>
 
-#include <chrono>
 #include <exception>
 #include <mutex>
 #include <thread>
 
 #include <retrace/errors.h>
 
+#include "memory/stopwatch.h"
 #include "plan/file/file.h"
 #include "plan/solve/plan.h"
 #include "policy/rules.h"
@@ -66,13 +66,11 @@ void SessionState::learn(Timeline& timeline, std::shared_ptr<const plan::Graph> 
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 // What an open step adds to a scope: the book it keeps, and under a budget, its governor.
 struct OpenStep {
   std::shared_ptr<Timeline> timeline;
   std::shared_ptr<BudgetedStep> budgeted_step;
-  Clock::time_point start;
+  memory::Stopwatch watch;
   int exceptions = std::uncaught_exceptions();  // in flight when it began
 };
 
@@ -123,7 +121,7 @@ Step::Step(std::shared_ptr<detail::SessionState> session) : session_(std::move(s
                         .budgeted_step = step->budgeted_step,
                         .known = session_->known},
                        &rebuild);
-  step->start = Clock::now();
+  step->watch = memory::Stopwatch();
   open_ = std::move(step);
   session_->counters = std::move(counters);
   session_->open = true;
@@ -136,7 +134,7 @@ void Step::end() noexcept {
   if (!session) return;
   const auto step = std::static_pointer_cast<OpenStep>(std::move(open_));
   const auto scope = std::static_pointer_cast<Scope>(std::move(scope_));
-  const double seconds = std::chrono::duration<double>(Clock::now() - step->start).count();
+  const double seconds = memory::seconds(step->watch.spent());
   if (step->timeline) {
     const SharedTape::Lock tape(*scope->tape);
     const double replay_seconds = session->counters->read().replay_seconds;

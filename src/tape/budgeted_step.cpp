@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "memory/stopwatch.h"
 #include "tape/evict.h"
 #include "tape/timeline.h"
 
@@ -222,6 +223,7 @@ void BudgetedStep::begins_backward() {
 void BudgetedStep::make_space(int64_t bytes) {
   const auto own = tape_.lock();
   if (!own) return;
+  const memory::MakingSpace making;
   const Turn turn;
   const auto in_time = [] { return SharedTape::Entry::Clock::now() + kPatience; };
   const bool strict = own->pressure().strict;

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <vector>
 
+#include "memory/stopwatch.h"
+
 namespace retrace {
 
 int64_t PlainGovernor::budget_bytes() const {
@@ -15,6 +17,7 @@ int64_t PlainGovernor::budget_bytes() const {
 void PlainGovernor::make_space(int64_t bytes) {
   const auto shared = tape_.lock();
   if (!shared) return;
+  const memory::MakingSpace making;
   const SharedTape::Entry tape(*shared, !SharedTape::Lock::is_any_held());
   if (!tape.has_it()) return;
   balance(*tape);

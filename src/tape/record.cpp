@@ -5,10 +5,9 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <chrono>
 
-#include "device/device.h"
 #include "libtorch/compat.h"
+#include "memory/stopwatch.h"
 #include "policy/rules.h"
 #include "tape/arguments.h"
 #include "tape/budgeted_step.h"
@@ -41,13 +40,13 @@ class Recording {
 
   void run() {
     before();
-    const auto start = cpu().now();
+    const memory::Stopwatch watch;
     detail::maybe_fail_operator(traits_.name.name.c_str());
     {
       const c10::impl::ExcludeDispatchKeyGuard exclude(compat::kRecordKey);
       op_->handle.redispatchBoxed(op_->keys, stack_);
     }
-    op_->seconds = std::chrono::duration<float>(cpu().now() - start).count();
+    op_->seconds = static_cast<float>(memory::seconds(watch.spent()));
     after();
   }
 
