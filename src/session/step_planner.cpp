@@ -111,7 +111,8 @@ bool StepPlanner::is_settled(const std::shared_ptr<const plan::Graph>& latest) c
   if (profiles_.empty() || profiles_.back()->graph != latest) return false;
   const StepProfile& profile = *profiles_.back();
   const Planned* const planned = profile.planned();
-  return planned && planned->followed && profile.timed && profile.as_predicted && profile.looked_for_ways;
+  const bool runs_as_it_will = profile.is_evicting() || (planned && planned->followed);
+  return runs_as_it_will && profile.timed && profile.as_predicted && profile.looked_for_ways;
 }
 
 bool StepPlanner::needs_plan(const StepProfile& profile) const {

@@ -34,7 +34,8 @@ class StepPlanner {
   // Throws InfeasibleBudget, once, if the step before broke the budget after its last backward.
   std::shared_ptr<BudgetedStep> begin_step(const std::shared_ptr<Timeline>& timeline);
   // Returns what is known of the step by now: as it was, with the shortest times and the encodings that any like it showed.
-  // Nothing is left to learn from steps like the latest: their plan is followed, timed, and holds what it predicts.
+  // Nothing is left to learn from steps like the latest: their plan is followed, timed, and holds what it predicts; or eviction
+  // takes less time than any plan.
   bool is_settled(const std::shared_ptr<const plan::Graph>& latest) const;
   // Takes the timeline's graph.
   std::shared_ptr<const plan::Graph> end_step(const BudgetedStep& step, Timeline& timeline, double replay_seconds);
