@@ -2,6 +2,9 @@
 // knowing. Steps are recognised by the hash of all operators up to a point (Timeline::prefix_hashes).
 #pragma once
 
+#include <c10/core/Storage.h>
+
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -64,6 +67,17 @@ class KnownSteps {
   // be made again.
   bool is_fleeting(uint64_t place) const { return fleeting_.count(place) > 0; }
   void add_fleeting(uint64_t place) { fleeting_.insert(place); }
+  // The same of memory from outside the step, at any place.
+  bool is_refilled(const c10::Storage& storage) const {
+    return std::any_of(refilled_.begin(), refilled_.end(),
+                       [&](const Pin& pin) { return pin._unsafe_get_target() == storage.unsafeGetStorageImpl(); });
+  }
+  void add_refilled(const c10::Storage& storage) {
+    if (is_refilled(storage)) return;
+    std::erase_if(refilled_, [](const Pin& pin) { return pin.expired(); });
+    if (refilled_.size() == kMostRefilled) refilled_.erase(refilled_.begin());
+    refilled_.emplace_back(storage.getWeakStorageImpl());
+  }
 
   // What a backward of a kind (Timeline::begin_backward) ran; null: none was watched.
   std::shared_ptr<const BackwardOps> backward(uint64_t kind) const {
@@ -82,6 +96,9 @@ class KnownSteps {
   }
 
  private:
+  using Pin = c10::weak_intrusive_ptr<c10::StorageImpl>;  // so that its address is never mistaken for its successor's
+
+  static constexpr size_t kMostRefilled = 64;           // buffers
   static constexpr int64_t kAlwaysVerified = 4;         // kinds
   static constexpr int64_t kStepsPerKind = 32;          // after those
   static constexpr int64_t kStepsPerKindIfWritten = 8;  // content was written without LibTorch knowing
@@ -92,6 +109,7 @@ class KnownSteps {
 
   const bool verifies_;
   std::unordered_set<uint64_t> prefixes_, written_, fleeting_;
+  std::vector<Pin> refilled_;
   std::unordered_map<uint64_t, std::shared_ptr<const BackwardOps>> backwards_;
   size_t backward_ops_ = 0;
   std::unordered_set<uint64_t> unwatched_;  // kinds of backward that were seen once

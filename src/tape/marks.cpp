@@ -75,7 +75,10 @@ ValueId found_written(Tape& tape, ValueId id, const c10::Storage& storage) {
     mark(tape.value(id), storage, whole);
     return id;
   }
-  if (tape.known && tape.is_root(tape.value(id))) tape.known->add_fleeting(tape.value(id).first_look);
+  if (tape.known && tape.is_root(tape.value(id))) {
+    tape.known->add_fleeting(tape.value(id).first_look);
+    if (tape.value(id).external) tape.known->add_refilled(storage);
+  }
   if (!tape.value(id).held.is_copy()) tape.lose(id);
   const ValueId after = tape.add_found(id);
   mark(tape.value(after), storage, whole);

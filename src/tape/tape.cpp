@@ -55,7 +55,7 @@ ValueId Tape::value_of(const at::Tensor& tensor) {
   if (record.current == kNone) {
     const ValueId v = add_value(id, kNone, storage_bytes(tensor));
     value(v).external = true;
-    value(v).fleeting = !memory::is_owned(tensor.storage());
+    value(v).fleeting = !memory::is_owned(tensor.storage()) || (known && known->is_refilled(tensor.storage()));
     if (tags_weights && tensor.requires_grad() && tensor.is_leaf()) memory::watch_leaf(tensor);
     return v;
   }

@@ -89,6 +89,39 @@ TEST(Writes, AfterItWasSavedTheNewContentCounts) {
   });
 }
 
+// The first step that finds it so cannot go back. All later ones keep what they make of that buffer, also those of other kinds.
+TEST(Writes, ABufferThatIsRefilledBeforeBackwardIsRememberedInEveryKindOfStep) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Layers layers;
+  const Tensor buffer = torch::ones({256, 64});
+  const auto step = [&](int i) -> Tensors {
+    layers.clear();
+    Tensor scale = torch::full({1}, 2.0), sum;
+    for (int extra = 0; extra < i; ++extra) scale = scale - 0.1;
+    for (int k = 0; k < 2; ++k) {
+      write_with_pointer(buffer, 0, buffer.numel());
+      const Tensor h = buffer * scale;
+      const Tensor loss = (h.sin() - layers.forward(h)).pow(2).mean();
+      sum = k == 0 ? loss : sum + loss;
+    }
+    sum.backward();
+    return layers.gradients();
+  };
+  const auto steps_after_first = [&](Session* session) {
+    buffer.fill_(1);
+    if (session != nullptr) {
+      EXPECT_THROW(train(session, 1, step), UsageError);
+    }
+    buffer.fill_(1);
+    return train(session, 3, [&](int i) { return step(i + 1); }).bits;
+  };
+  const auto plain = steps_after_first(nullptr);
+  for (const Policy& policy : {recompute_all(), selective()}) {
+    Session session(policy);
+    EXPECT_EQ(steps_after_first(&session), plain) << policy.name();
+  }
+}
+
 // An operator without a graph of its own, on the result of each layer's product.
 void expect_right_with(const std::function<void(const Tensor&)>& on_each) {
   const Layers layers;
