@@ -1,6 +1,8 @@
 #include "session/shortage.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 namespace retrace {
 namespace {
@@ -15,6 +17,18 @@ std::string described(const InfeasibleBudget::Needs& needs) {
          ", the step itself " + std::to_string(needs.step_bytes);
 }
 
+// Whether a backward asked for what another had asked for.
+bool is_retained(const plan::Graph& graph) {
+  std::vector<const plan::Backward*> asked(graph.handles.size());
+  for (size_t e = 0; e < graph.events.size(); ++e) {
+    if (graph.events[e].kind != plan::EventKind::unpack) continue;
+    const plan::Backward* const now = plan::backward_at(graph, static_cast<int32_t>(e));
+    const plan::Backward* const before = std::exchange(asked[plan::at(graph.events[e].id)], now);
+    if (before && before != now) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 Shortage::Shortage(const Timeline& timeline, const BudgetedStep& step, const StepStart& start, bool first_step)
@@ -27,10 +41,11 @@ Shortage::Shortage(const Timeline& timeline, const BudgetedStep& step, const Ste
   plan::Outcome smallest = plan::smallest(as_one);
   int64_t named = std::min(smallest.peak_bytes + kNumberBytes, plain.peak_bytes);
   // Other threads had the rest, or the step could not do what the simulator says: then what it needed in fact. Nor more than
-  // that if nothing was let go of, since then it is the plain peak; or if a backward made a graph, of which the simulator may
-  // think that something lives for longer than it does.
-  const bool saw_better = step.evictions() == 0 || std::any_of(graph.backwards.begin(), graph.backwards.end(),
-                                                               [](const plan::Backward& b) { return b.records; });
+  // that if nothing was let go of, since then it is the plain peak; or if a graph was used by several backwards or made by one,
+  // since something then lives for longer in the simulation than it did.
+  const bool saw_better =
+      step.evictions() == 0 || is_retained(graph) ||
+      std::any_of(graph.backwards.begin(), graph.backwards.end(), [](const plan::Backward& b) { return b.records; });
   const int64_t needed = step.most_wanted_bytes();
   if (named <= step.given_bytes()) named = needed;
   if (saw_better) named = std::min(named, needed);

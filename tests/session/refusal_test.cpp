@@ -6,6 +6,7 @@
 
 #include <retrace/retrace.h>
 
+#include "session/chain.h"
 #include "session/ways.h"
 #include "support/hostile.h"
 
@@ -227,6 +228,42 @@ TEST(Smallest, APlanThatForgetsWhatTheProgramHasAndReadAWeightThatChangesTakesNo
   Session session{budget(plain_bytes), {.planning = Planning::foreground}};
   const Seen seen = train(&session, 4, step);
   for (const int64_t peak : seen.peaks) EXPECT_LE(peak, plain_bytes);
+}
+
+// In each backward what the others have rebuilt may be let go of again.
+TEST(Smallest, OfBackwardsOverOneGraphIsNoMoreThanTheyWereSeenToNeed) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Chain trunk;
+  const auto run = [&] {
+    trunk.clear();
+    Tensor h = trunk.input(256);
+    for (const Tensor& w : trunk.weights) h = h.mm(w).tanh().exp();
+    Tensors losses;
+    for (int k = 0; k < 6; ++k) losses.push_back(((h * (k + 1)).sin().exp() - 1).tanh().pow(2).mean());
+    for (const Tensor& loss : losses) loss.backward({}, /*retain_graph=*/true);
+  };
+  memory::reset_peak();
+  run();
+  const int64_t plain_bytes = memory::peak_bytes();
+  int64_t bytes = plain_bytes / 5;
+  int refusals = 0;
+  for (int64_t last = 0; last != bytes && refusals < 4;) {
+    Session session{budget(last = bytes)};
+    memory::reset_peak();
+    try {
+      for (int i = 0; i < 3; ++i) {
+        const auto step = session.step();
+        run();
+      }
+    } catch (const InfeasibleBudget& refusal) {
+      ++refusals;
+      EXPECT_LE(refusal.smallest_bytes, memory::peak_bytes());
+      bytes = refusal.smallest_bytes;
+    }
+  }
+  EXPECT_GT(refusals, 0);
+  EXPECT_LE(refusals, 2);
+  EXPECT_LT(bytes, plain_bytes * 6 / 10);
 }
 
 // The plain program fits, so nothing that we hold beside it may cost it anything.
