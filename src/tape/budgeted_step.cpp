@@ -18,6 +18,9 @@ std::atomic<int64_t> shared_plain{0};
 // How long to wait for a tape that another thread has locked. It rebuilds something, and at the end, or when it is short of
 // memory itself, the tape can be had: unless it waits for something else that this thread has.
 constexpr std::chrono::seconds kPatience{2};
+// While the tape grows to twice its length.
+constexpr ValueId kLooksPerDoubling = 32;
+
 // Of a thread without a step: the one that works on the tape may be waiting for it to end.
 constexpr std::chrono::milliseconds kPatienceForOther{50};
 
@@ -176,11 +179,15 @@ bool BudgetedStep::evict_from(const Tapes& tapes, const Turn& turn, Time until) 
   return true;
 }
 
-// In backward what is rebuilt comes on top, and gradients that were to go have gone.
+// In backward what is rebuilt comes on top, and gradients that were to go have gone. To look at a tape takes as long as it is, so
+// it must have grown in proportion before the next look.
 void BudgetedStep::raise_budget(SharedTape& own, int64_t bytes) {
   if (!match_.raised_to_share) return;
   const SharedTape::Entry tape(own, SharedTape::Entry::Clock::now() + kPatience);
   if (!tape.has_it() || !tape->timeline || tape->timeline->had_backward()) return;
+  const ValueId values = tape->next_value();
+  if (values < raise_again_at_) return;
+  raise_again_at_ = values + values / kLooksPerDoubling + 1;
   const auto plain_bytes = static_cast<double>(memory::live_bytes() + bytes + below_plain_bytes(*tape));
   given_bytes_ = std::max<int64_t>(given_bytes_, static_cast<int64_t>(match_.share * plain_bytes));
 }

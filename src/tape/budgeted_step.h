@@ -102,7 +102,8 @@ class BudgetedStep final : public memory::Governor {
   bool diverged_ = false;
   bool changed_plan_ = false;
   bool refused_ = false;
-  std::atomic<int64_t> evictions_{0};          // other steps evict, too
+  ValueId raise_again_at_ = 0;         // values on the tape: when to look again for what the plain program would have
+  std::atomic<int64_t> evictions_{0};  // other steps evict, too
   std::atomic<int64_t> most_wanted_bytes_{0};  // written by its own thread
 };
 
