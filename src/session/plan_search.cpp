@@ -84,6 +84,10 @@ Searches* all_searches() {
 
 namespace {
 
+// Per event of a graph, to make the networks, lifetimes and trees that a search needs: as measured, roughly.
+constexpr int64_t kSetUpEffort = 6;
+constexpr int64_t kMostSetUp = 2;  // times what the search itself may do
+
 // Roots that pay make more possible; without them no plan needs more than the plain program.
 template <class Solve>
 std::optional<FoundPlan> with_roots_that_pay(const plan::Graph& graph, Solve solve) {
@@ -100,10 +104,12 @@ std::optional<FoundPlan> find_plan(const plan::Graph& graph, int64_t budget_byte
   return with_roots_that_pay(graph, [&](const plan::Graph& g, auto&) { return plan::solve(g, budget_bytes).plan; });
 }
 
+// In a step of very many and very short operators the search would take longer to set up than it may take in all.
 std::optional<FoundPlan> find_quick_plan(const plan::Graph& graph, int64_t budget_bytes, double seconds) {
-  return with_roots_that_pay(graph, [&](const plan::Graph& g, auto&) {
-    return plan::quick_solve(g, budget_bytes, plan::events_in(seconds / 2));
-  });
+  const int64_t most_effort = plan::events_in(seconds / 2);
+  if (kSetUpEffort * static_cast<int64_t>(graph.events.size()) > kMostSetUp * most_effort) return std::nullopt;
+  return with_roots_that_pay(
+      graph, [&](const plan::Graph& g, auto&) { return plan::quick_solve(g, budget_bytes, most_effort); });
 }
 
 PlanSearch::PlanSearch(std::shared_ptr<const plan::Graph> graph, const Planned* known, int64_t budget_bytes,
