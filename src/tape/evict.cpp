@@ -10,8 +10,8 @@
 namespace retrace {
 namespace {
 
-// A long tape is sampled: the best of so many is good enough, and the time to look stays small.
-constexpr ValueId kMostCandidates = 1024;
+// Of many a sample is looked at: the best of so many is good enough, and the time to look stays small.
+constexpr size_t kMostCandidates = 256;
 
 bool is_at_hand(const Tape& tape, ValueId id) {
   const Value& v = tape.value(id);
@@ -119,10 +119,15 @@ struct Eviction::Evicting {
   std::vector<ValueId> work = {};
 };
 
-// In forward, and of what has been held since then: what was rebuilt is wanted soon.
-bool Eviction::is_expendable(ValueId id) const {
-  const Value& v = tape_.value(id);
-  return v.expendable && is_held(v);
+// In the order in which they were made.
+void Eviction::update_there() {
+  auto& there = tape_.eviction.there;
+  std::erase_if(there, [&](ValueId id) {
+    Value& v = tape_.value(id);
+    v.listed = v.held || v.rebuilt;
+    return !v.listed;
+  });
+  if (!std::is_sorted(there.begin(), there.end())) std::sort(there.begin(), there.end());
 }
 
 Eviction::Candidate Eviction::cheapest() {
@@ -130,12 +135,19 @@ Eviction::Candidate Eviction::cheapest() {
   auto& ranking = tape_.eviction.ranking;
   const int64_t now = tape_.clock();
   if (const auto best = eviction::best_ranked(step, ranking, now)) return *best;
-  const ValueId stride = std::max(1, tape_.next_value() / kMostCandidates);
+  update_there();
+  const auto& there = tape_.eviction.there;
+  const size_t stride = std::max<size_t>(1, there.size() / kMostCandidates);
   const auto rank = [&](auto may_go) {
-    eviction::rank(step, ranking, now, static_cast<ValueId>(now % stride), tape_.next_value(), stride, may_go);
+    eviction::rank(step, ranking, now, [&](auto look) {
+      for (size_t i = static_cast<size_t>(now) % stride; i < there.size(); i += stride) {
+        if (may_go(tape_.value(there[i]))) look(there[i]);
+      }
+    });
   };
-  rank([this](ValueId id) { return is_expendable(id); });
-  if (ranking.best.empty()) rank([](ValueId) { return true; });
+  // In forward, and of what has been held since then: what was rebuilt is wanted soon.
+  rank([](const Value& v) { return v.expendable && is_held(v); });
+  if (ranking.best.empty()) rank([](const Value&) { return true; });
   const auto best = eviction::best_ranked(step, ranking, now);
   return best ? *best : any_evictable();
 }
@@ -146,7 +158,7 @@ bool Eviction::can_go(ValueId id) {
 }
 
 Eviction::Candidate Eviction::any_evictable() {
-  for (ValueId id = 0; id < tape_.next_value(); ++id) {
+  for (const ValueId id : tape_.eviction.there) {
     if (can_go(id)) return {id, 0};
   }
   return {};

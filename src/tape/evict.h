@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
 #include "plan/simulate/eviction_rules.h"
 #include "store/kind.h"
@@ -25,6 +26,7 @@ struct EvictionCandidate {
 
 // What a tape remembers of it.
 struct EvictionMemory {
+  std::vector<ValueId> there;  // all values that are held or rebuilt, and some that were: each once
   eviction::Ranking<EvictionCandidate> ranking;
   struct Way {
     const store::Kind* kind = nullptr;  // none: it cannot be put away
@@ -50,7 +52,7 @@ class Eviction {
  private:
   struct Evicting;
 
-  bool is_expendable(ValueId id) const;
+  void update_there();
   bool can_go(ValueId id);
   Candidate any_evictable();
   bool put_away(ValueId id, const store::Kind& kind);

@@ -164,6 +164,7 @@ void Tape::hold(ValueId id, const c10::Storage& storage) {
 void Tape::becomes_held(ValueId id) {
   becomes_source<Alive>(*this, id);
   becomes_source<Pending>(*this, id);
+  may_be_evicted(id);
 }
 
 std::unique_ptr<const store::Stored> Tape::store(const Value& v, const store::Kind& kind, const c10::Storage& content) {

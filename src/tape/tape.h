@@ -143,6 +143,9 @@ class Tape {
   Balancing balancing;
   Pressure pressure;
   EvictionMemory eviction;
+  void may_be_evicted(ValueId id) {  // it is now held or rebuilt
+    if (!std::exchange(value(id).listed, true)) eviction.there.push_back(id);
+  }
   std::vector<StepCounters> counters;  // of everyone who recorded here
   Segmenting segmenting;
   std::shared_ptr<Timeline> timeline;           // of a session's step, else null

@@ -55,6 +55,7 @@ struct ValueScratch {
   int32_t uses = 0;            // within the running replay
   OpId last_read_by = kNone;   // of the ops that backward has not gone past
   uint32_t priced = 0;         // the last time somebody summed over values
+  bool listed = false;         // in EvictionMemory
   bool segment_start = false;  // a rebuild in segments stopped here
   bool weighed = false;        // a root: against what it lets be forgotten
 };

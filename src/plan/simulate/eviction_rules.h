@@ -153,17 +153,15 @@ auto best_ranked(Step& step, Ranking<typename Step::Candidate>& ranking, int64_t
   return none;
 }
 
-// Of every `stride`th value.
+// `each_value(f)` calls f with each of those to choose from.
 template <class Step>
-void rank(Step& step, Ranking<typename Step::Candidate>& ranking, int64_t now, int32_t first, int32_t end,
-          int32_t stride, auto may_go) {
+void rank(Step& step, Ranking<typename Step::Candidate>& ranking, int64_t now, auto each_value) {
   auto& best = ranking.best;
   best.clear();
   ranking.ranked_at = now;
-  for (int32_t value = first; value < end; value += stride) {
-    if (!may_go(value)) continue;
+  each_value([&](int32_t value) {
     if (const auto candidate = priced(step, value)) best.push_back(*candidate);
-  }
+  });
   std::sort(best.begin(), best.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
   ranking.score = best.empty() ? 0 : best.back().score;
   if (best.size() > kMostRanked) best.erase(best.begin(), best.end() - static_cast<std::ptrdiff_t>(kMostRanked));

@@ -134,8 +134,9 @@ bool EvictionSimulation::let_go_of_one() {
   const auto now = static_cast<int64_t>(step.now());
   std::optional<Candidate> best = eviction::best_ranked(step, ranking_, now);
   if (!best) {
-    const auto end = static_cast<ValueId>(graph_.values.size());
-    eviction::rank(step, ranking_, now, 0, end, 1, [](ValueId) { return true; });
+    eviction::rank(step, ranking_, now, [&](auto look) {
+      for (size_t v = 0; v < graph_.values.size(); ++v) look(static_cast<ValueId>(v));
+    });
     best = eviction::best_ranked(step, ranking_, now);
   }
   if (best) let_go(*best);
