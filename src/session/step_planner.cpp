@@ -59,6 +59,7 @@ int64_t StepPlanner::budget_bytes(const StepProfile* profile) const {
     if (of_largest || profile == p.get()) plain = std::max(plain, p->plain.starting_with(start_, stay));
   }
   if (plain == 0) return kNoBudget;  // the first step shows what 100 % is
+  plain += forgotten_bytes_;
   if (begins_shared_) plain = std::max(plain, shared_plain_bytes_);
   return std::max(static_cast<int64_t>(std::floor(*budget_.fraction() * static_cast<double>(plain))), least);
 }
@@ -70,6 +71,7 @@ bool StepPlanner::is_in_doubt() const { return budget_.fraction() && !gradients_
 std::shared_ptr<BudgetedStep> StepPlanner::begin_step(const std::shared_ptr<Timeline>& timeline) {
   const std::lock_guard lock(mutex_);
   start_ = StepStart::now();
+  forgotten_bytes_ = budget_.fraction() ? BudgetedStep::forgotten_by_ended_steps() : 0;
   begins_shared_ = BudgetedStep::open_steps() > 0;
   shares_memory_ |= begins_shared_;
   if (const auto refusal = std::exchange(refusal_, std::nullopt)) refusal->refuse(refusal->smallest_bytes(start_));
@@ -102,7 +104,7 @@ bool StepPlanner::is_within_percent(const BudgetedStep& step, const Timeline& ti
   const int64_t wanted = step.most_wanted_bytes();
   if (shares_memory_ || wanted <= budget_bytes(nullptr)) return true;
   const plan::Graph graph = timeline.graph();
-  const auto plain = static_cast<double>(plan::plain(timeline.without_copies(graph)).peak_bytes);
+  const auto plain = static_cast<double>(plan::plain(timeline.without_copies(graph)).peak_bytes + forgotten_bytes_);
   return static_cast<double>(wanted) <= *budget_.fraction() * plain;
 }
 

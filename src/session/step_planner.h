@@ -100,6 +100,7 @@ class StepPlanner {
   std::string why_not_;
   int64_t smallest_bytes_ = 0;      // what a best effort has turned out to need
   StepStart start_;                 // of the open step
+  int64_t forgotten_bytes_ = 0;     // when it began: that the plain program would have had live beside that
   bool shares_memory_ = false;      // steps of other threads were open with one of ours
   int64_t shared_plain_bytes_ = 0;  // what the process would have had live then, at the most
   bool begins_shared_ = false;      // the open step: others were open

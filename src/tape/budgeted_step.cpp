@@ -97,16 +97,19 @@ class Registry {
     std::erase_if(tapes_, [](const auto& t) { return t.expired(); });
     tapes_.push_back(tape);
   }
-  std::vector<std::shared_ptr<SharedTape>> others(const SharedTape& own) {
+  std::vector<std::shared_ptr<SharedTape>> others(const SharedTape& own) { return living_but(&own); }
+  std::vector<std::shared_ptr<SharedTape>> all() { return living_but(nullptr); }
+
+ private:
+  std::vector<std::shared_ptr<SharedTape>> living_but(const SharedTape* own) {
     const std::lock_guard lock(mutex_);
     std::vector<std::shared_ptr<SharedTape>> living;
     for (const auto& weak : tapes_) {
-      if (auto tape = weak.lock(); tape && tape.get() != &own) living.push_back(std::move(tape));
+      if (auto tape = weak.lock(); tape && tape.get() != own) living.push_back(std::move(tape));
     }
     return living;
   }
 
- private:
   std::mutex mutex_;
   std::vector<std::weak_ptr<SharedTape>> tapes_;
 };
@@ -117,6 +120,15 @@ Registry& registry() {
 }
 
 }  // namespace
+
+int64_t BudgetedStep::forgotten_by_ended_steps() {
+  int64_t bytes = 0;
+  for (const auto& shared : registry().all()) {
+    const SharedTape::Entry tape(*shared, SharedTape::Entry::Clock::now());
+    if (tape.has_it() && tape->closed()) bytes += std::max<int64_t>(below_plain_bytes(*tape), 0);
+  }
+  return bytes;
+}
 
 void BudgetedStep::attach(const std::shared_ptr<SharedTape>& shared, Tape& tape) {
   tape_ = shared;

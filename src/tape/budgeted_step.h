@@ -46,6 +46,9 @@ class BudgetedStep final : public memory::Governor {
   // under a budget in percent. Since then some step was always open.
   static int64_t shared_plain_bytes();
 
+  // What graphs that ended steps have left alive would have live without Retrace, and have not.
+  static int64_t forgotten_by_ended_steps();
+
   // The plain program runs, and is written down: nothing is forgotten.
   bool only_measures() const { return only_measures_; }
   bool holds_root(ValueId value) const;
