@@ -158,6 +158,34 @@ TEST(Smallest, IsNotAboveThePlainPeakWhereContentIsOverwritten) {
   EXPECT_LE(bytes, plain_bytes);
 }
 
+// What the step was given and only the tape still has goes when memory runs short: the plain program had none of it by then.
+TEST(Smallest, IsEnoughWhereAProgramReplacesATensorByOneThatItMakesFromIt) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor w = torch::randn({512, 512}).requires_grad_(), x = torch::randn({256, 512});
+  Tensor state;
+  const auto step = [&](int) -> Tensors {
+    state = torch::roll(state, 1, 0);
+    x.mm(w).mean().backward();
+    return {};
+  };
+  const auto refused = [&](int64_t bytes) -> int64_t {
+    w.mutable_grad() = Tensor();
+    state = torch::ones({16384});
+    try {
+      Session session{budget(bytes)};
+      train(&session, 1, step);
+      return 0;
+    } catch (const InfeasibleBudget& refusal) {
+      return refusal.smallest_bytes;
+    }
+  };
+  for (const int64_t more_bytes : {0, 200'000, 600'000, 1'000'000}) {
+    const int64_t smallest = refused(memory::live_bytes() + more_bytes);
+    EXPECT_GT(smallest, 0);
+    EXPECT_EQ(refused(smallest), 0) << smallest;
+  }
+}
+
 // Peak of one plain step, of all that is live.
 int64_t plain_peak(const Tensor& w, const std::function<Tensors(int)>& step) {
   const int64_t before = memory::live_bytes();
