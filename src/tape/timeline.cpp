@@ -27,23 +27,34 @@ Timeline::Timeline(std::shared_ptr<const NameTable> names, const WrittenStep& li
   }
   book_.emplace();
   peak_.emplace();
-  window_ = memory::next_window(window_);
+  end_window();
   const memory::Bytes live = memory::live();
   graph_.start_bytes = live.total();
   graph_.weight_bytes = live[memory::Owner::weights];
 }
 
-void Timeline::close_window() {
+void Timeline::end_window() {
   window_ = memory::next_window(window_);
-  if (!graph_.events.empty()) {
-    plan::Event& last = graph_.events.back();
-    last.other_peak = std::max(last.other_peak, window_.peak);
-  }
+  plain_window_peak_ = std::max(ended_part_.plain_peak, window_.peak - copied_bytes_);
+  window_.peak = std::max(window_.peak, ended_part_.peak);
+  ended_part_ = {};
+}
+
+void Timeline::close_window() {
+  end_window();
+  if (!graph_.events.empty()) raise_peaks(window_.peak, plain_window_peak_);
+}
+
+// Of the last event's window.
+void Timeline::raise_peaks(int64_t peak, int64_t plain_peak) {
+  graph_.events.back().other_peak = std::max(graph_.events.back().other_peak, peak);
+  plain_.back().peak = std::max(plain_.back().peak, plain_peak);
 }
 
 // At the moment at which the latest window was closed.
 void Timeline::add_event(plan::EventKind kind, int32_t id) {
   graph_.events.push_back({kind, id, window_.now, window_.now, window_.gradients});
+  plain_.push_back({window_.now - copied_bytes_, window_.now - copied_bytes_});
 }
 
 // What only the tape refers to any more, the program has let go of.
@@ -109,25 +120,28 @@ int32_t Timeline::number_of(StorageId storage) {
 
 void Timeline::op_begins(Tape& tape) {
   if (follows_) {
-    window_ = memory::next_window(window_);
+    end_window();
   } else {
     note_releases(tape);
   }
   op_window_ = window_;
+  copied_before_op_ = copied_bytes_;
 }
 
-void Timeline::op_was_prepared() { op_window_ = window_ = memory::next_window(window_); }
+void Timeline::op_was_prepared() {
+  end_window();
+  op_window_ = window_;
+  copied_before_op_ = copied_bytes_;
+}
 
+// What copies it made go, it would have had without them.
 void Timeline::op_ran() {
-  window_ = memory::next_window(window_);
-  working_bytes_ = std::max<int64_t>(window_.peak - op_window_.now, 0);
+  end_window();
+  working_bytes_ = std::max<int64_t>(plain_window_peak_ - (op_window_.now - copied_before_op_), 0);
 }
 
 void Timeline::op_made_nothing() {
-  if (!graph_.events.empty()) {
-    int64_t& peak = graph_.events.back().other_peak;
-    peak = std::max(peak, op_window_.now + working_bytes_);
-  }
+  if (!graph_.events.empty()) raise_peaks(window_.peak, plain_window_peak_);
 }
 
 int32_t Timeline::op_made(Tape& tape, const Op& op, at::TensorList results, bool replayable) {
@@ -155,8 +169,9 @@ int32_t Timeline::op_made(Tape& tape, const Op& op, at::TensorList results, bool
     in_program_.push_back(tape.value(output.value).storage);
   }
   description_.add_op(recorded, results);
-  window_ = memory::next_window(window_);
+  end_window();
   graph_.events.push_back({plan::EventKind::op, id, op_window_.now, window_.now, op_window_.gradients});
+  plain_.push_back({op_window_.now - copied_before_op_, window_.now - copied_bytes_});
   return id;
 }
 
@@ -189,7 +204,7 @@ void Timeline::unpack_begins(Tape& tape, int32_t handle) {
 }
 
 void Timeline::unpack_ended() {
-  if (!follows_) window_ = memory::next_window(window_);
+  if (!follows_) end_window();
 }
 
 void Timeline::dropped(Tape& tape, int32_t handle) {
@@ -216,7 +231,8 @@ void Timeline::ran_backward(std::shared_ptr<const BackwardOps> ops, int32_t even
 }
 
 void Timeline::copied(ValueId value, int64_t bytes) {
-  add_copied(bytes);
+  copied_bytes_ += bytes;
+  copied_before_op_ += bytes;  // if one has run: it was made for that
   copies_.emplace(value, bytes);
 }
 
@@ -226,14 +242,13 @@ void Timeline::holds_external(ValueId value) {
 
 void Timeline::copy_gone(ValueId value) {
   const auto copy = copies_.find(value);
-  if (copy == copies_.end()) return;
-  add_copied(-copy->second);
+  if (copy == copies_.end() || ended_) return;
+  // In the middle of a window: what has been live in it until now was so beside the copy, what comes is not.
+  window_ = memory::next_window(window_);
+  ended_part_.peak = std::max(ended_part_.peak, window_.peak);
+  ended_part_.plain_peak = std::max(ended_part_.plain_peak, window_.peak - copied_bytes_);
+  copied_bytes_ -= copy->second;
   copies_.erase(copy);
-}
-
-void Timeline::add_copied(int64_t bytes) {
-  copied_bytes_ += bytes;
-  copied_since_.emplace_back(graph_.events.size(), copied_bytes_);
 }
 
 void Timeline::became_root(Tape& tape, ValueId value) {
@@ -297,20 +312,20 @@ plan::Graph Timeline::graph() const {
   graph.weight_bytes = std::max(graph.weight_bytes, memory::live()[memory::Owner::weights]);
   if (!graph.events.empty()) {
     int64_t& peak = graph.events.back().other_peak;
-    peak = std::max(peak, memory::this_window().peak);
+    peak = std::max({peak, ended_part_.peak, memory::this_window().peak});
   }
   return graph;
 }
 
 plan::Graph Timeline::without_copies(plan::Graph graph) const {
-  auto change = copied_since_.begin();
-  int64_t before = 0, after = 0;  // the event was written down; a copy for an operator is there before it begins
+  if (follows_ || graph.events.empty()) return graph;
   for (size_t e = 0; e < graph.events.size(); ++e) {
-    for (before = after; change != copied_since_.end() && change->first <= e; ++change) after = change->second;
-    plan::Event& event = graph.events[e];
-    event.other_bytes -= std::max(before, after);
-    event.other_peak = std::max(event.other_peak - after, event.other_bytes);
+    graph.events[e].other_bytes = plain_[e].bytes;
+    graph.events[e].other_peak = plain_[e].peak;
   }
+  if (ended_) return graph;
+  int64_t& peak = graph.events.back().other_peak;
+  peak = std::max({peak, ended_part_.plain_peak, memory::this_window().peak - copied_bytes_});
   return graph;
 }
 

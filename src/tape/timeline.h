@@ -97,8 +97,9 @@ class Timeline {
   void write_out(Tape& tape);  // what was the same so far
   void find_released(const Tape& tape);
   void add_event(plan::EventKind kind, int32_t id);
+  void end_window();
   void close_window();
-  void add_copied(int64_t bytes);
+  void raise_peaks(int64_t peak, int64_t plain_peak);
   void note_releases(Tape& tape);
   void find_externals_left(const Tape& tape);
   void end_graph(Tape& tape);
@@ -118,8 +119,17 @@ class Timeline {
   Description description_;
   int32_t releases_ = 0;
   uint64_t backwards_ = 0;
+  struct WindowPart {
+    int64_t peak = 0, plain_peak = 0;
+  };
+  struct PlainBytes {
+    int64_t bytes, peak;
+  };
   memory::OtherBytes window_;                    // as the latest one began
+  int64_t plain_window_peak_ = 0;                // of the one before: the most without copies
+  WindowPart ended_part_;                        // of the open one, until the last copy in it went
   memory::OtherBytes op_window_;                 // as the running op began
+  int64_t copied_before_op_ = 0;                 // likewise, with copies made for it
   int64_t working_bytes_ = 0;                    // of the running op
   std::vector<StorageId> in_program_;            // storages the program still refers to
   std::vector<char> known_;                      // by value
@@ -128,8 +138,8 @@ class Timeline {
   std::vector<ValueId> held_externals_;          // that the program still referred to, and some that are held no longer
   size_t next_look_ = 0;                         // at those
   std::unordered_map<ValueId, int64_t> copies_;  // and their bytes
-  int64_t copied_bytes_ = 0;
-  std::vector<std::pair<size_t, int64_t>> copied_since_;  // from so many events on, so many bytes
+  int64_t copied_bytes_ = 0;                     // of those
+  std::vector<PlainBytes> plain_;                // by event: the other bytes without copies
   std::vector<uint64_t> prefix_hashes_;
   std::vector<char> looked_for_ways_;
   std::vector<std::pair<int32_t, double>> shortcuts_;

@@ -64,7 +64,7 @@ void Timeline::write_out(Tape& tape) {
     storages_ = std::max(storages_, value.storage + 1);
   }
   find_released(tape);
-  if (!copied_since_.empty()) copied_since_ = {{event_, copied_bytes_}};
+  for (const plan::Event& event : graph_.events) plain_.push_back({event.other_bytes, event.other_peak});
 }
 
 // The program still has those storages that it has not been seen to let go of.

@@ -159,6 +159,34 @@ TEST(Smallest, IsNotAboveThePlainPeakWhereContentIsOverwritten) {
   EXPECT_LE(bytes, plain_bytes);
 }
 
+// What the step was given and only the tape still has goes when memory runs short: the plain program had none of it by then.
+TEST(Smallest, IsEnoughWhereAProgramReplacesATensorByOneThatItMakesFromIt) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor w = torch::randn({512, 512}).requires_grad_(), x = torch::randn({256, 512});
+  Tensor state;
+  const auto step = [&](int) -> Tensors {
+    state = torch::roll(state, 1, 0);
+    x.mm(w).mean().backward();
+    return {};
+  };
+  const auto refused = [&](int64_t bytes) -> int64_t {
+    w.mutable_grad() = Tensor();
+    state = torch::ones({16384});
+    try {
+      Session session{budget(bytes)};
+      train(&session, 1, step);
+      return 0;
+    } catch (const InfeasibleBudget& refusal) {
+      return refusal.smallest_bytes;
+    }
+  };
+  for (const int64_t more_bytes : {0, 200'000, 600'000, 1'000'000}) {
+    const int64_t smallest = refused(memory::live_bytes() + more_bytes);
+    EXPECT_GT(smallest, 0);
+    EXPECT_EQ(refused(smallest), 0) << smallest;
+  }
+}
+
 // Peak of one plain step, of all that is live.
 int64_t plain_peak(const Tensor& w, const std::function<Tensors(int)>& step) {
   const int64_t before = memory::live_bytes();
@@ -314,6 +342,33 @@ TEST(Percent, IsOfThePlainProgramInThisKindOfStepWithWhatIsLiveNow) {
             << text << " in step " << i;
       }
     }
+  }
+}
+
+// What an inner backward let go of is read again by what makes the next point: the plain program does not hold it for that.
+TEST(Percent, IsOfThePlainProgramWhereAStepDescendsByInnerBackwards) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const auto run = [](Session* session) {
+    torch::manual_seed(3);
+    auto net = mlp(2, 64);
+    return train(session, 5, [&](int) -> Tensors {
+      net->zero_grad();
+      Tensor x = torch::rand({256, 64});
+      for (int k = 0; k < 12; ++k) {
+        const Tensor z = x.detach().requires_grad_();
+        const Tensor g = torch::autograd::grad({net->forward(z).sum()}, {z})[0];
+        x = z.detach() - 0.1 * g;
+      }
+      net->forward(x.detach()).mean().backward();
+      return {x};
+    });
+  };
+  const Seen plain = run(nullptr);
+  Session session{budget("85%")};
+  const Seen seen = run(&session);
+  EXPECT_EQ(seen.bits, plain.bits);
+  for (size_t i = 1; i < 5; ++i) {
+    EXPECT_LE(static_cast<double>(seen.peaks[i]), 0.85 * static_cast<double>(plain.peaks[i])) << "in step " << i;
   }
 }
 

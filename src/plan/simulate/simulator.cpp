@@ -36,6 +36,14 @@ Outcome Simulator::run(const Choices& choices, History& history) {
   return outcome;
 }
 
+Outcome Simulator::run_plain(History* history) {
+  const Choices none(state_->whole.graph().values.size());
+  state_->whole.is_plain = true;
+  Outcome outcome = history != nullptr ? run(none, *history) : run(none, /*event_peaks=*/true);
+  state_->whole.is_plain = false;
+  return outcome;
+}
+
 Outcome Simulator::run_incremental(const Choices& choices, double give_up_seconds, const Price& price) {
   return state_->near.run(choices, {.seconds = give_up_seconds, .cost = give_up_seconds, .price = price});
 }

@@ -55,6 +55,9 @@ class Simulator {
   // The same to the end, with the peaks of all events, and told event by event.
   Outcome run(const Choices& choices, History& history);
 
+  // As the plain program: what autograd saves is held until it is dropped. Nothing in the graph has a producer.
+  Outcome run_plain(History* history = nullptr);
+
   // The same, faster if the choices differ in little from those of the last rebase(): of the outcome the peaks, per event
   // too, the replay's seconds and operators, and the excess are filled. Stops early once the replay is above
   // `give_up_seconds`, or that and the bytes above the budget at their price together; rebase(), only for the former.

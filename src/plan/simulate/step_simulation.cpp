@@ -387,7 +387,7 @@ void StepSimulation::begin_storage(ValueId id) {
 }
 
 void StepSimulation::overwrite(const Arg& arg) {
-  stop_holding(arg.value);
+  if (!is_plain) stop_holding(arg.value);
   const int32_t its = storage(arg.becomes);
   now_.current[at(its)] = arg.becomes;
   buffer(storage_buffer(its)).value = arg.becomes;
@@ -468,7 +468,7 @@ void StepSimulation::stop_holding(ValueId id) {
 
 void StepSimulation::save(HandleId handle) {
   const ValueId id = graph_.handles[at(handle)];
-  saved_root_[at(handle)] = value(id).producer == kNone;
+  saved_root_[at(handle)] = value(id).producer == kNone && !is_plain;
   if (saved_root_[at(handle)] != 0) {
     reference(storage_buffer(storage(id)));  // the handle itself has it
   } else {

@@ -117,6 +117,8 @@ class StepSimulation {
   Outcome outcome;
   bool wants_event_peaks = false;  // and peaks()
   History* history = nullptr;      // to be written, if any
+  // Of a graph in which nothing can be rebuilt: what autograd saves is held until it is dropped, and nothing else is.
+  bool is_plain = false;
 
   // Who touches what: the first event in which a value or an operator was looked at, or the earliest such event of
   // what is looked at now.
@@ -139,6 +141,7 @@ class StepSimulation {
   demand::Work& work(Pending) { return pending_work_; }
   demand::Work& work(Reach) { return reach_work_; }
   void nobody_alive(ValueId id) {
+    if (is_plain) return stop_holding(id);
     if (rules_ != nullptr) return rules_->nobody_alive(id);
     if ((in_plain_backward() || dropping_) && value(id).producer != kNone)
       stop_holding(id);  // what is evicted may need a root

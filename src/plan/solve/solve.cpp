@@ -42,10 +42,9 @@ Answer solve(const Graph& graph, int64_t budget_bytes, const SolveOptions& optio
 }
 
 Outcome plain(const Graph& graph, History* history) {
-  const Graph as_plain = without(graph, unsaved_roots(graph));
-  Simulator simulator(as_plain);
-  const Choices choices = keep_saved(as_plain);
-  return history != nullptr ? simulator.run(choices, *history) : simulator.run(choices, /*event_peaks=*/true);
+  Graph as_plain = graph;
+  for (Value& value : as_plain.values) value.producer = kNone;
+  return Simulator(as_plain).run_plain(history);
 }
 
 namespace {
