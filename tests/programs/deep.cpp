@@ -101,6 +101,23 @@ Program deep_gru() {
   });
 }
 
+// Autograd saves how the springs are stretched, neither position nor velocity.
+Program mass_and_springs() {
+  constexpr int64_t kPoints = 256, kSprings = 512, kSteps = 48;
+  const Tensor from = torch::randint(0, kPoints, {kSprings}), to = torch::randint(0, kPoints, {kSprings});
+  const Tensor start = torch::rand({kPoints, 3}), stiffness = torch::full({kSprings, 1}, 0.3).requires_grad_();
+  return train_with_adam({stiffness}, [=] {
+    Tensor position = start, velocity = torch::zeros_like(start);
+    for (int64_t i = 0; i < kSteps; ++i) {
+      const Tensor pull = stiffness * (position.index_select(0, to) - position.index_select(0, from));
+      const Tensor force = torch::zeros_like(position).index_add(0, from, pull).index_add(0, to, -pull);
+      velocity = 0.99 * (velocity + 0.01 * force);
+      position = position + 0.01 * velocity;
+    }
+    return position.square().mean();
+  });
+}
+
 Program penalized_mlp() {
   constexpr int64_t kRows = 1024, kWidth = 32;
   nn::Sequential net =

@@ -127,4 +127,24 @@ TEST(PredictedPolicies, HoldWhereTwoRulesWantTheSameValue) {
   expect_predicted(program);
 }
 
+// What is held between segments is not held for long where nothing in between needs it, and is copied where it is written.
+TEST(PredictedPolicies, HoldForASimulationInSegments) {
+  RETRACE_SKIP_IF_HOSTILE();
+  constexpr int64_t kPoints = 96, kSteps = 40;
+  const at::Tensor start = torch::rand({kPoints, 3}), stiffness = torch::full({kPoints, 3}, 0.3).requires_grad_();
+  for (const bool in_place : {false, true}) {
+    SCOPED_TRACE(in_place ? "in place" : "fresh states");
+    expect_predicted([&] {
+      stiffness.mutable_grad().reset();
+      at::Tensor position = start.clone(), velocity = torch::zeros({kPoints, 3});
+      for (int64_t i = 0; i < kSteps; ++i) {
+        const at::Tensor force = stiffness * position.roll(1, 0).sub(position).div(2);
+        velocity = in_place ? velocity.mul_(0.99).add_(force) : 0.99 * velocity + force;
+        position = in_place ? position.add_(velocity, 0.01) : position + 0.01 * velocity;
+      }
+      position.square().mean().backward();
+    });
+  }
+}
+
 }  // namespace retrace::test::predicted_policies

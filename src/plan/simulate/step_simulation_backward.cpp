@@ -310,12 +310,17 @@ void StepSimulation::take_rebuilt(ValueId id, int32_t content) {
 
 void StepSimulation::end_rebuild() {
   passes_until_ = kNone;
+  for (const ValueId v : std::exchange(passes_but_, {})) {
+    --value(v).uses;
+    free_if_unused(v);
+  }
   rules_->rebuild_ended();
 }
 
 void StepSimulation::pass_through(OpId until, std::vector<ValueId> but) {
   passes_until_ = until;
   passes_but_ = std::move(but);
+  for (const ValueId v : passes_but_) ++value(v).uses;  // until the rebuild ends, see Replay::leave_segments()
 }
 
 bool StepSimulation::stays(ValueId id) const {
