@@ -253,6 +253,16 @@ void PredictedStep::hold(ValueId id) {
   if (!is_held(id)) simulation_.hold(id, plan::kAsItIs);
 }
 
+bool PredictedStep::hold_at_hand(ValueId id) {
+  if (simulation_.is_living(id)) {
+    simulation_.hold(id, plan::kAsItIs);
+  } else if (value(id).rebuilt) {
+    simulation_.hold_rebuilt(id);
+    note_held(id);
+  }
+  return is_held(id);
+}
+
 bool PredictedStep::is_held(ValueId id) const {
   return plan::is_held(simulation_.now().values[at(id)]) || state(id).copied || state(id).external_held;
 }

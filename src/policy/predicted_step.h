@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plan/simulate/step_simulation.h"
+#include "policy/between_backwards.h"
 #include "policy/cut_stack.h"
 #include "policy/hold_instead.h"
 #include "policy/rules.h"
@@ -42,6 +43,8 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   void rebuild_begins(ValueId target, const std::vector<OpId>& order) override;
   void rebuilt(ValueId value) override { held_since_balance_ += graph_.values[plan::at(value)].bytes; }
   void rebuild_ended() override { rebuilding_ = false; }
+  void unpacked(ValueId value) override { between_backwards_.unpacked(*this, value); }
+  void backward_ends(bool recorded) override { between_backwards_.ends(*this, recorded); }
   void peak_rises(int64_t more_bytes) override;
 
   // What the rules look at, and do.
@@ -53,6 +56,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   OpId next_op() const override { return next_op_; }
   OpId backward_at() const override { return backward_at_; }
   bool has_op(OpId id) const override { return repeatable_[plan::at(id)] != 0; }
+  bool is_alive(OpId id) const override { return simulation_.now().ops[plan::at(id)].alive > 0; }
   bool is_pending(OpId id) const override { return simulation_.now().ops[plan::at(id)].pending > 0; }
   std::vector<Arg> args(OpId id) const override;
   std::vector<ValueId> results(OpId id) const override;
@@ -60,6 +64,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   bool was_at_op(OpId id) override { return std::exchange(op_walks_[plan::at(id)], walk_) == walk_; }
   bool was_at_value(ValueId id) override { return std::exchange(state(id).walk, walk_) == walk_; }
   void hold(ValueId id) override;
+  bool hold_at_hand(ValueId id) override;
   void let_go(ValueId id) override;
   void give_up(ValueId id) override;
   bool may_have_idle() const override { return sweeping_.may_have_idle(); }
@@ -105,6 +110,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   HoldInstead instead_;
   SmallFromLarge small_;
   Segmenting segmenting_;
+  BetweenBackwards between_backwards_;
   OpId next_op_ = 0;
   bool in_backward_ = false;  // one that is not recorded
   OpId backward_at_ = plan::kNone;

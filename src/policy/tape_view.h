@@ -46,6 +46,7 @@ class TapeView {
   virtual OpId next_op() const = 0;
   virtual OpId backward_at() const = 0;  // so many were recorded when what it asked for last was saved; none in forward
   virtual bool has_op(OpId id) const = 0;
+  virtual bool is_alive(OpId id) const = 0;
   virtual bool is_pending(OpId id) const = 0;
   virtual std::vector<Arg> args(OpId id) const = 0;
   virtual std::vector<ValueId> results(OpId id) const = 0;  // fresh ones first
@@ -55,7 +56,8 @@ class TapeView {
   virtual bool was_at_op(OpId id) = 0;
   virtual bool was_at_value(ValueId id) = 0;
 
-  virtual void hold(ValueId id) = 0;  // what is being saved
+  virtual void hold(ValueId id) = 0;          // what is being saved
+  virtual bool hold_at_hand(ValueId id) = 0;  // what is rebuilt, or somebody else has; false if it is neither
   virtual void let_go(ValueId id) = 0;
   virtual void give_up(ValueId id) = 0;  // let go of, and the policy no longer wants it
   // See tape/sweep.h.

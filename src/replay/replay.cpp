@@ -75,6 +75,7 @@ c10::Storage Replay::attempt(ValueId target) {
   made_.clear();
   touched_.clear();
   scratch_.clear();
+  segments_ = {};
   c10::Storage result;
   try {
     plan(target);
@@ -89,6 +90,7 @@ c10::Storage Replay::attempt(ValueId target) {
   }
   --tape_.value(target).uses;
   release(target);
+  leave_segments();
   return result;
 }
 
@@ -181,6 +183,15 @@ void Replay::choose_segment(ValueId target) {
   for (const ValueId v : segments_.held) {
     tape_.value(v).segment_start = true;
     tape_.segmenting.starts.push_back(v);
+    use(v);
+  }
+}
+
+// Only now do counts say who waits for it: what was made from it was there too, in passing.
+void Replay::leave_segments() {
+  for (const ValueId v : segments_.held) {
+    --tape_.value(v).uses;
+    release(v);
   }
 }
 

@@ -27,6 +27,7 @@ class Replay {
   bool at_hand(ValueId value, const Op* wanted_by);
   c10::Storage obtain(ValueId value, const Op* wanted_by);
   void choose_segment(ValueId target);
+  void leave_segments();
   void run(OpId id);
   bool may_take_shortcut(const Op& op);
   std::vector<c10::IValue> arguments_of(const Op& op, bool with_written);

@@ -11,6 +11,7 @@
 #include "tape/budgeted_step.h"
 #include "tape/fate.h"
 #include "tape/no_grad_views.h"
+#include "tape/runtime_view.h"
 #include "tape/scope.h"
 #include "tape/timeline.h"
 #include "tape/verify.h"
@@ -149,6 +150,7 @@ at::Tensor Handle::unpack_value() {
   tape.used(value_);
   at::Tensor tensor = geometry_->over(storage);
   verify_unpacked(tape, *this, storage, tensor);
+  if (tape.tags_weights && !tape.budgeted_step) tape.between_backwards.unpacked(RuntimeView(tape), value_);
   if (holds_what_it_unpacks(tape)) tape.hold_unpacked(value_, storage);
   if (round != 0 && !consumed_in(round)) {
     consume(round);

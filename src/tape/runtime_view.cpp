@@ -1,6 +1,7 @@
 #include "tape/runtime_view.h"
 
 #include "tape/handle.h"
+#include "tape/marks.h"
 
 namespace retrace {
 
@@ -18,7 +19,7 @@ TapeView::Value RuntimeView::value(ValueId id) const {
           .wanted = v.keep,
           .held = is_held(v),
           .rebuilt = static_cast<bool>(v.rebuilt),
-          .is_copy = v.held.is_copy(),
+          .is_copy = v.held.is_copy() && !v.held.is_rebuilt(),
           .holders = v.holders,
           .uses = v.uses};
 }
@@ -52,6 +53,17 @@ std::vector<TapeView::ValueId> RuntimeView::results(OpId id) const {
   std::vector<ValueId> results;
   for_each_output(tape_.op(id), [&](ValueId v) { results.push_back(v); });
   return results;
+}
+
+bool RuntimeView::hold_at_hand(ValueId id) {
+  const retrace::Value& v = tape_.value(id);
+  const c10::Storage living = tape_.living_storage(id);
+  if (living && is_as_marked(v, living)) {
+    tape_.hold(id, living);
+  } else if (v.rebuilt) {
+    tape_.hold_rebuilt(id);
+  }
+  return is_held(v);
 }
 
 void RuntimeView::give_up(ValueId id) {

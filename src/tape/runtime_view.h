@@ -21,6 +21,7 @@ class RuntimeView final : public TapeView {
   OpId next_op() const override { return tape_.next_op(); }
   OpId backward_at() const override { return tape_.backward_at(); }
   bool has_op(OpId id) const override { return tape_.find_op(id) != nullptr; }
+  bool is_alive(OpId id) const override { return tape_.op(id).alive > 0; }
   bool is_pending(OpId id) const override { return tape_.op(id).pending > 0; }
   std::vector<Arg> args(OpId id) const override;
   std::vector<ValueId> results(OpId id) const override;
@@ -30,6 +31,7 @@ class RuntimeView final : public TapeView {
   bool was_at_value(ValueId id) override { return std::exchange(tape_.value(id).priced, walk_) == walk_; }
 
   void hold(ValueId id) override { tape_.hold(id, *saved_in_); }
+  bool hold_at_hand(ValueId id) override;
   void let_go(ValueId id) override;
   void give_up(ValueId id) override;
   bool may_have_idle() const override { return tape_.sweeping.may_have_idle(); }

@@ -186,7 +186,7 @@ BackwardScope::BackwardScope(bool keep_graph, bool create_graph)
 BackwardScope::~BackwardScope() {
   ThreadState& thread = state();
   exclude_.reset();
-  thread.phase = before_;
+  const bool recorded = std::exchange(thread.phase, before_) == Phase::recorded_backward;
   thread.backward_frees_graph = freed_before_;
   if (--thread.backward_depth > 0) return;
   if (!thread.scopes.empty() && !SharedTape::Lock::is_any_held()) {
@@ -195,7 +195,7 @@ BackwardScope::~BackwardScope() {
   }
   const auto tapes = std::exchange(thread.tapes_in_round, {});
   for (const auto& weak : tapes) {
-    if (const auto tape = weak.lock()) SharedTape::Lock(*tape)->end_round(thread.round);
+    if (const auto tape = weak.lock()) SharedTape::Lock(*tape)->end_round(thread.round, recorded);
   }
   thread.round = 0;
 }

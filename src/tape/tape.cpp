@@ -11,6 +11,7 @@
 #include "tape/budgeted_step.h"
 #include "tape/generator.h"
 #include "tape/handle.h"
+#include "tape/runtime_view.h"
 #include "tape/scope.h"
 #include "tape/timeline.h"
 
@@ -209,6 +210,11 @@ void Tape::hold_unpacked(ValueId id, const c10::Storage& storage) {
   v.held = store::Content::rebuilt(storage);
 }
 
+void Tape::hold_rebuilt(ValueId id) {
+  hold_unpacked(id, value(id).rebuilt);
+  note_held(id);
+}
+
 void Tape::note_held(ValueId id) {
   if (budgeted_step) return;  // a budget's affair
   balancing.held.push_back(id);
@@ -332,8 +338,12 @@ bool Tape::join_round(uint64_t round) {
   return true;
 }
 
-void Tape::end_round(uint64_t round) {
+void Tape::end_round(uint64_t round, bool recorded) {
   if (!handles.leave_round(round)) return;
+  if (!handles.has_rounds()) {
+    RuntimeView view(*this);
+    between_backwards.ends(view, recorded && !closed_);
+  }
   for (Handle* const handle : handles.all()) {
     if (!handle->forget_round(round)) change_need<Pending>(*this, handle->value(), -1);
   }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "plan/simulate/demand.h"
+#include "policy/between_backwards.h"
 #include "policy/segments.h"
 #include "tape/balance.h"
 #include "tape/evict.h"
@@ -76,6 +77,7 @@ class Tape {
   // What was rebuilt for a node that drops it as soon as it has run, as the plain program holds it until then: what it was
   // rebuilt from is needed no more.
   void hold_unpacked(ValueId value, const c10::Storage& storage);
+  void hold_rebuilt(ValueId value);                       // beyond the backward it was rebuilt for
   bool put_away(ValueId value, const store::Kind& kind);  // what is held as it is; false if it cannot be held so
   void let_go(ValueId value);
   // A handle keeps a tensor over this value's storage alive; so it counts as kept.
@@ -106,7 +108,7 @@ class Tape {
   void recipe_not_needed(ValueId value);
   void count_needed_recipes();
   bool join_round(uint64_t round);  // false if it has joined before
-  void end_round(uint64_t round);
+  void end_round(uint64_t round, bool recorded);
 
   // -- Counts --
 
@@ -148,6 +150,7 @@ class Tape {
   }
   std::vector<StepCounters> counters;  // of everyone who recorded here
   Segmenting segmenting;
+  BetweenBackwards between_backwards;
   std::shared_ptr<Timeline> timeline;           // of a session's step, else null
   std::shared_ptr<BudgetedStep> budgeted_step;  // of a step under a budget, else null
   std::shared_ptr<KnownSteps> known;            // of a session, else null

@@ -40,6 +40,7 @@ class View final : public TapeView {
   OpId next_op() const override { return next_value(); }
   OpId backward_at() const override { return at; }
   bool has_op(OpId) const override { return true; }
+  bool is_alive(OpId) const override { return false; }
   bool is_pending(OpId) const override { return false; }
   std::vector<Arg> args(OpId) const override { return {}; }
   std::vector<ValueId> results(OpId id) const override { return {id}; }
@@ -47,6 +48,7 @@ class View final : public TapeView {
   bool was_at_op(OpId) override { return false; }
   bool was_at_value(ValueId) override { return false; }
   void hold(ValueId id) override { values[static_cast<size_t>(id)].held = true; }
+  bool hold_at_hand(ValueId) override { return false; }
   void let_go(ValueId id) override { values[static_cast<size_t>(id)].held = false; }
   void give_up(ValueId id) override { let_go(id); }
   bool may_have_idle() const override { return false; }

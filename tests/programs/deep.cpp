@@ -101,6 +101,42 @@ Program deep_gru() {
   });
 }
 
+// Autograd saves how the springs are stretched, neither position nor velocity.
+Program mass_and_springs() {
+  constexpr int64_t kPoints = 256, kSprings = 512, kSteps = 48;
+  const Tensor from = torch::randint(0, kPoints, {kSprings}), to = torch::randint(0, kPoints, {kSprings});
+  const Tensor start = torch::rand({kPoints, 3}), stiffness = torch::full({kSprings, 1}, 0.3).requires_grad_();
+  return train_with_adam({stiffness}, [=] {
+    Tensor position = start, velocity = torch::zeros_like(start);
+    for (int64_t i = 0; i < kSteps; ++i) {
+      const Tensor pull = stiffness * (position.index_select(0, to) - position.index_select(0, from));
+      const Tensor force = torch::zeros_like(position).index_add(0, from, pull).index_add(0, to, -pull);
+      velocity = 0.99 * (velocity + 0.01 * force);
+      position = position + 0.01 * velocity;
+    }
+    return position.square().mean();
+  });
+}
+
+// The force on a particle is the gradient of its energy, three times a step: each backward goes through the one before it.
+Program leapfrog() {
+  constexpr int64_t kParticles = 64, kWidth = 32, kSteps = 12;
+  nn::Sequential energy = mlp({4, kWidth, kWidth, 1});
+  return train_with_adam(energy->parameters(), [energy]() mutable {
+    Tensor q = torch::randn({kParticles, 2}).requires_grad_(), p = torch::randn({kParticles, 2}).requires_grad_();
+    const auto forces = [&energy](const Tensor& at, const Tensor& moving) {
+      const Tensor total = energy->forward(torch::cat({at, moving}, 1)).sum();
+      return torch::autograd::grad({total}, {at, moving}, {}, /*retain_graph=*/true, /*create_graph=*/true);
+    };
+    for (int64_t i = 0; i < kSteps; ++i) {
+      p = p - 0.05 * forces(q, p)[0];
+      q = q + 0.1 * forces(q, p)[1];
+      p = p - 0.05 * forces(q, p)[0];
+    }
+    return q.square().mean() + p.square().mean();
+  });
+}
+
 Program penalized_mlp() {
   constexpr int64_t kRows = 1024, kWidth = 32;
   nn::Sequential net =

@@ -65,7 +65,9 @@ Program deep_lstm();
 Program deep_gru();
 Program deep_unet();
 Program deep_seq2seq();
-Program penalized_mlp();  // the penalty on its weights is computed first and added last
+Program mass_and_springs();  // a simulation: what a step begins with is two states
+Program leapfrog();          // gradients of gradients, each through the last
+Program penalized_mlp();     // the penalty on its weights is computed first and added last
 
 struct Entry {
   std::string name;

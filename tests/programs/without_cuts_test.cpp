@@ -1,5 +1,5 @@
 // Policies on graphs that no single value cuts in two: a recurrent network, skips that reach over most of the network, an
-// encoder that every layer of a decoder reads, a penalty that is computed first and added last.
+// encoder that every layer of a decoder reads, simulations with two states, a penalty that is computed first and added last.
 #include <torch/torch.h>
 
 #include <optional>
@@ -69,6 +69,8 @@ TEST_P(ProgramsWithoutCuts, TakeMuchLessThanThePlainActivations) {
 INSTANTIATE_TEST_SUITE_P(All, ProgramsWithoutCuts,
                          ::testing::Values(WithoutCuts{"lstm", deep_lstm}, WithoutCuts{"gru", deep_gru, 70, 70},
                                            WithoutCuts{"unet", deep_unet}, WithoutCuts{"seq2seq", deep_seq2seq},
+                                           WithoutCuts{"mass_and_springs", mass_and_springs, 40, 40},
+                                           WithoutCuts{"leapfrog", leapfrog, 40, 40},
                                            WithoutCuts{"penalized_mlp", penalized_mlp}),
                          [](const auto& info) { return info.param.name; });
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <span>
 
 #include <models/models.h>
 #include <retrace/retrace.h>
@@ -47,11 +48,11 @@ plan::Graph tape_of(Session session, const Program& program) {
   return graph;
 }
 
-void expect_predicted(const Program& program) {
+void expect_predicted(const Program& program, std::span<const char* const> policies = kPolicies) {
   const SessionOptions options{.verify = Verify::never};
   const plan::Graph tapes[] = {tape_of(Session(keep_all(), options), program),
                                tape_of(Session(budget("100%"), options), program)};
-  for (const char* const policy : kPolicies) {
+  for (const char* const policy : policies) {
     Session session(parse_policy(policy, [](const auto& operators) { return selective(operators); }), options);
     step(session, program);
     const Seen seen = step(session, program);
@@ -125,6 +126,51 @@ TEST(PredictedPolicies, HoldWhereTwoRulesWantTheSameValue) {
   };
   program();
   expect_predicted(program);
+}
+
+// What is held between segments is not held for long where nothing in between needs it, and is copied where it is written.
+TEST(PredictedPolicies, HoldForASimulationInSegments) {
+  RETRACE_SKIP_IF_HOSTILE();
+  constexpr int64_t kPoints = 96, kSteps = 40;
+  const at::Tensor start = torch::rand({kPoints, 3}), stiffness = torch::full({kPoints, 3}, 0.3).requires_grad_();
+  for (const bool in_place : {false, true}) {
+    SCOPED_TRACE(in_place ? "in place" : "fresh states");
+    expect_predicted([&] {
+      stiffness.mutable_grad().reset();
+      at::Tensor position = start.clone(), velocity = torch::zeros({kPoints, 3});
+      for (int64_t i = 0; i < kSteps; ++i) {
+        const at::Tensor force = stiffness * position.roll(1, 0).sub(position).div(2);
+        velocity = in_place ? velocity.mul_(0.99).add_(force) : 0.99 * velocity + force;
+        position = in_place ? position.add_(velocity, 0.01) : position + 0.01 * velocity;
+      }
+      position.square().mean().backward();
+    });
+  }
+}
+
+// Each inner backward goes back to states that the program no longer has, and leaves what it found to the next. Not to the byte
+// under selective(), where a node of a retained graph has something until it ends, which is not on the tape.
+TEST(PredictedPolicies, HoldFromOneInnerBackwardToTheNext) {
+  RETRACE_SKIP_IF_HOSTILE();
+  constexpr int64_t kParticles = 48, kWidth = 24, kSteps = 6;
+  const at::Tensor w = torch::randn({2, kWidth}).requires_grad_(), v = torch::randn({kWidth, 1}).requires_grad_();
+  const at::Tensor start = torch::randn({2, kParticles, 1});
+  expect_predicted(
+      [&] {
+        w.mutable_grad().reset();
+        v.mutable_grad().reset();
+        at::Tensor q = start[0].clone().requires_grad_(), p = start[1].clone().requires_grad_();
+        const auto forces = [&](const at::Tensor& at, const at::Tensor& moving) {
+          const at::Tensor total = torch::cat({at, moving}, 1).mm(w).tanh().mm(v).sum();
+          return torch::autograd::grad({total}, {at, moving}, {}, /*retain_graph=*/true, /*create_graph=*/true);
+        };
+        for (int64_t i = 0; i < kSteps; ++i) {
+          p = p - 0.05 * forces(q, p)[0];
+          q = q + 0.1 * forces(q, p)[1];
+        }
+        (q.square().mean() + p.square().mean()).backward();
+      },
+      std::span(kPolicies).first(5));
 }
 
 }  // namespace retrace::test::predicted_policies

@@ -25,6 +25,8 @@ class StepRules {
   virtual void rebuild_begins(ValueId target, const std::vector<OpId>& order) = 0;
   virtual void rebuilt(ValueId value) = 0;
   virtual void rebuild_ended() = 0;
+  virtual void unpacked(ValueId value) = 0;       // and rebuilt, if need be
+  virtual void backward_ends(bool recorded) = 0;  // what was rebuilt for it is still there
   // So many more bytes than are live now would be more than were ever live, unless something is let go of.
   virtual void peak_rises(int64_t more_bytes) = 0;
 };

@@ -155,6 +155,7 @@ class StepSimulation {
 
   // For StepRules and MakesSpace: what they may do, and look at.
   void hold(ValueId id, int way);
+  void hold_rebuilt(ValueId id);
   void stop_holding(ValueId id);
   void forget_rebuilt(ValueId id);
   void add_held(int64_t bytes);        // that are no value's own

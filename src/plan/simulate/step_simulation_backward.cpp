@@ -56,6 +56,7 @@ void StepSimulation::sweep() {
 // What it did not ask for, the next one may.
 void StepSimulation::end_backward() {
   for (const HandleId h : std::exchange(now_.passing, {})) take_from_hand(h);
+  if (rules_ != nullptr) rules_->backward_ends(now_.in_recorded_backward);
   now_.in_backward = now_.in_recorded_backward = false;
   std::erase_if(now_.saved, [&](HandleId h) { return now_.consumed[at(h)] == kGone; });
   for (const HandleId h : now_.saved) {
@@ -79,6 +80,7 @@ void StepSimulation::unpack(HandleId handle) {
   --value(id).uses;
   free_if_unused(id);
   if (rules_ != nullptr) end_rebuild();
+  if (rules_ != nullptr && saved_root_[h] == 0) rules_->unpacked(id);
   if (rules_ != nullptr) hold_unpacked(handle);
   if (now_.consumed[h] != 0) return;
   now_.consumed[h] = 1;
@@ -89,7 +91,10 @@ void StepSimulation::unpack(HandleId handle) {
 void StepSimulation::hold_unpacked(HandleId handle) {
   const ValueId id = graph_.handles[at(handle)];
   const bool is_dropped = dropped_[at(handle)] < now_.backward_end;
-  if (!is_dropped || value(id).rebuilt == 0 || is_held(value(id))) return;
+  if (is_dropped && value(id).rebuilt != 0 && !is_held(value(id))) hold_rebuilt(id);
+}
+
+void StepSimulation::hold_rebuilt(ValueId id) {
   becomes_source<Alive>(*this, id);
   value(id).way = kUnpacked;
 }
@@ -310,12 +315,17 @@ void StepSimulation::take_rebuilt(ValueId id, int32_t content) {
 
 void StepSimulation::end_rebuild() {
   passes_until_ = kNone;
+  for (const ValueId v : std::exchange(passes_but_, {})) {
+    --value(v).uses;
+    free_if_unused(v);
+  }
   rules_->rebuild_ended();
 }
 
 void StepSimulation::pass_through(OpId until, std::vector<ValueId> but) {
   passes_until_ = until;
   passes_but_ = std::move(but);
+  for (const ValueId v : passes_but_) ++value(v).uses;  // until the rebuild ends, see Replay::leave_segments()
 }
 
 bool StepSimulation::stays(ValueId id) const {
