@@ -11,7 +11,7 @@ namespace retrace {
 namespace {
 
 // Of many a sample is looked at: the best of so many is good enough, and the time to look stays small.
-constexpr size_t kMostCandidates = 256;
+constexpr size_t kMostCandidates = 512;
 
 bool is_at_hand(const Tape& tape, ValueId id) {
   const Value& v = tape.value(id);
