@@ -14,6 +14,15 @@
 
 namespace retrace::test {
 
+inline torch::nn::Sequential mlp(int layers, int64_t width) {
+  torch::nn::Sequential net;
+  for (int i = 0; i < layers; ++i) {
+    net->push_back(torch::nn::Linear(width, width));
+    net->push_back(torch::nn::GELU());
+  }
+  return net;
+}
+
 // Square layers with a tanh behind each.
 struct Layers {
   std::vector<at::Tensor> weights;
