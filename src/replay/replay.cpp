@@ -12,7 +12,7 @@
 #include "memory/allocator.h"
 #include "memory/stopwatch.h"
 #include "plan/simulate/demand.h"
-#include "plan/simulate/waiting.h"
+#include "plan/simulate/rebuilding.h"
 #include "tape/evict.h"
 #include "tape/fate.h"
 #include "tape/generator.h"
@@ -35,6 +35,48 @@ const c10::Storage& no_content() {
 
 }  // namespace
 
+// The replay as plan/simulate/rebuilding.h sees it.
+class Replay::Rules {
+ public:
+  explicit Rules(Replay& replay) : replay_(replay), tape_(replay.tape_) {}
+
+  const auto& args(OpId id) const { return tape_.op(id).args; }
+  void plan(OpId id) {
+    tape_.op(id).visited = replay_.serial_;
+    for (const TensorArg& arg : args(id)) {
+      if (!arg.shape_only) replay_.use(arg.value);
+    }
+  }
+  bool is_planned(OpId id) const { return id != kNone && tape_.op(id).visited == replay_.serial_; }
+  OpId until() const { return replay_.segments_.until; }
+  const std::vector<ValueId>& kept_until() const { return replay_.segments_.held; }
+
+  bool has_op(OpId id) const { return tape_.find_op(id) != nullptr; }
+  bool is_pending(OpId id) const { return tape_.op(id).pending > 0; }
+  const auto& fresh(OpId id) const { return tape_.op(id).fresh; }
+  void each_result(OpId id, auto f) const { for_each_output(tape_.op(id), f); }
+
+  OpId producer(ValueId id) const { return tape_.value(id).producer; }
+  int64_t bytes(ValueId id) const { return tape_.value(id).bytes; }
+  int32_t pending_of(ValueId id) const { return tape_.value(id).pending; }
+  int32_t uses_of(ValueId id) const { return tape_.value(id).uses; }
+  bool has_content(ValueId id, OpId op) const { return static_cast<bool>(tape_.content(id, &tape_.op(op))); }
+  bool is_at_hand(ValueId id, OpId op) const { return is_planned(producer(id)) || replay_.at_hand(id, &tape_.op(op)); }
+  bool is_held(ValueId id) const { return retrace::is_held(tape_.value(id)); }
+  bool is_rebuilt(ValueId id) const { return static_cast<bool>(tape_.value(id).rebuilt); }
+  bool is_ours(ValueId id) const { return is_rebuilt(id) || is_planned(producer(id)); }
+  bool is_ours_alone(ValueId id) const { return is_rebuilt(id) && tape_.value(id).rebuilt.use_count() == 1; }
+  bool is_rebuilt_each_time(ValueId id) const { return fate_of(tape_, id) == Fate::rebuild_each_time; }
+  void free(ValueId id) {
+    tape_.value(id).rebuilt = c10::Storage();
+    ceases_source<Pending>(tape_, id);
+  }
+
+ private:
+  Replay& replay_;
+  Tape& tape_;
+};
+
 c10::Storage Replay::materialize(ValueId target) {
   if (c10::Storage available = tape_.content(target, nullptr)) return available;
   const Pause pause;
@@ -55,9 +97,7 @@ c10::Storage Replay::materialize(ValueId target) {
 bool Replay::give_up_waiting() {
   // What the attempt made goes first: each then begins with less than the one before, so that they come to an end.
   for (const ValueId id : made_) {
-    if (!tape_.value(id).rebuilt) continue;
-    tape_.value(id).rebuilt = c10::Storage();
-    ceases_source<Pending>(tape_, id);
+    if (tape_.value(id).rebuilt) Rules(*this).free(id);
   }
   bool gave_up = false;
   for (size_t i = progress_ + 1; i < order_.size(); ++i) {
@@ -97,62 +137,20 @@ c10::Storage Replay::attempt(ValueId target) {
 void Replay::use(ValueId id) {
   ++tape_.value(id).uses;
   touched_.push_back(id);
+  inside_segment_ |= tape_.value(id).segment_start && tape_.value(id).rebuilt;
 }
 
-// Everything between the target and the nearest values that are at hand.
 void Replay::plan(ValueId target) {
   serial_ = tape_.next_replay();
+  Rules rules(*this);
   std::vector<ValueId> work;
-  if (!at_hand(target, nullptr)) work.push_back(target);
+  if (!at_hand(target, nullptr)) rebuilding::find_ops(rules, target, order_, work);
   use(target);
-  while (!work.empty()) {
-    const ValueId id = work.back();
-    work.pop_back();
-    Op& op = tape_.op(tape_.value(id).producer);
-    if (op.visited == serial_) continue;
-    op.visited = serial_;
-    order_.push_back(tape_.value(id).producer);
-    for (const TensorArg& arg : op.args) {
-      if (arg.shape_only) continue;
-      use(arg.value);
-      if (!at_hand(arg.value, &op)) work.push_back(arg.value);
-      inside_segment_ |= tape_.value(arg.value).segment_start && tape_.value(arg.value).rebuilt;
-    }
-  }
-  std::sort(order_.begin(), order_.end());
 }
 
-// The replay as plan/simulate/waiting.h sees it.
-class Replay::Readers {
- public:
-  explicit Readers(Replay& replay) : replay_(replay), tape_(replay.tape_) {}
-
-  OpId producer(ValueId id) const { return tape_.value(id).producer; }
-  bool is_ours(ValueId id) const { return tape_.value(id).rebuilt || is_planned(producer(id)); }
-  int32_t pending_of(ValueId id) const { return tape_.value(id).pending; }
-  int64_t bytes(ValueId id) const { return tape_.value(id).bytes; }
-  bool has_op(OpId id) const { return tape_.find_op(id) != nullptr; }
-  bool is_pending(OpId id) const { return tape_.op(id).pending > 0; }
-  bool is_planned(OpId id) const { return id != kNone && tape_.op(id).visited == replay_.serial_; }
-  const auto& args(OpId id) const { return tape_.op(id).args; }
-  bool is_at_hand(ValueId id, OpId op) const { return is_planned(producer(id)) || replay_.at_hand(id, &tape_.op(op)); }
-  void each_result(OpId id, auto f) const { for_each_output(tape_.op(id), f); }
-  bool stays(ValueId id) const { return fate_of(tape_, id) != Fate::rebuild_each_time; }
-  void plan(OpId id) {
-    tape_.op(id).visited = replay_.serial_;
-    for (const TensorArg& arg : args(id)) {
-      if (!arg.shape_only) replay_.use(arg.value);
-    }
-  }
-
- private:
-  Replay& replay_;
-  Tape& tape_;
-};
-
 void Replay::run_readers_first() {
-  Readers readers(*this);
-  waiting::run_readers_first(readers, order_, segments_.until);
+  Rules rules(*this);
+  rebuilding::run_readers_first(rules, order_);
 }
 
 bool Replay::at_hand(ValueId id, const Op* wanted_by) {
@@ -197,8 +195,9 @@ void Replay::leave_segments() {
 
 void Replay::run(OpId id) {
   Op& op = tape_.op(id);
-  const bool shortcut = may_take_shortcut(op);
-  std::vector<c10::IValue> stack = arguments_of(op, !shortcut);
+  Rules rules(*this);
+  const bool shortcut = rebuilding::may_take_shortcut(rules, id, op.shortcut_seconds);
+  std::vector<c10::IValue> stack = arguments_of(id, !shortcut);
   if (shortcut) {
     call_shortcut(op, stack);
   } else {
@@ -210,23 +209,13 @@ void Replay::run(OpId id) {
   release_inputs(op);
 }
 
-// All other results are there, or nobody wants them.
-bool Replay::may_take_shortcut(const Op& op) {
-  if (op.shortcut_seconds <= 0) return false;
-  const bool given = std::all_of(op.fresh.begin() + 1, op.fresh.end(), [&](const FreshOutput& output) {
-    return static_cast<bool>(tape_.content(output.value, &op));
-  });
-  return given && std::none_of(op.args.begin(), op.args.end(), [&](const TensorArg& arg) {
-           return arg.becomes != kNone && (tape_.value(arg.becomes).uses > 0 || tape_.value(arg.becomes).pending > 0);
-         });
-}
-
 // What an operator writes is left out of a shortcut, which does not write it, and where it does without (Arguments::leaves_out_written).
-std::vector<c10::IValue> Replay::arguments_of(const Op& op, bool with_written) {
+std::vector<c10::IValue> Replay::arguments_of(OpId id, bool with_written) {
+  const Op& op = tape_.op(id);
   scratch_.resize(op.args.size());
   for (size_t i = 0; i < op.args.size(); ++i) {
     const TensorArg& arg = op.args[i];
-    if (arg.becomes != kNone && with_written && !arg.shape_only) scratch_[i] = scratch_for(op, arg);
+    if (arg.becomes != kNone && with_written && !arg.shape_only) scratch_[i] = scratch_for(id, arg);
   }
   return filled_stack(op, [&](size_t i) -> at::Tensor {
     const TensorArg& arg = op.args[i];
@@ -242,23 +231,17 @@ std::vector<c10::IValue> Replay::arguments_of(const Op& op, bool with_written) {
   });
 }
 
-// A private storage with the content an operator is about to write over. What we rebuilt and nobody else will ask for is
-// used as it is; anything the program or autograd can see is copied.
-c10::Storage Replay::scratch_for(const Op& op, const TensorArg& arg) {
-  int32_t here = 0;
+// A private storage with the content an operator is about to write over.
+c10::Storage Replay::scratch_for(OpId id, const TensorArg& arg) {
+  const Op& op = tape_.op(id);
   for (size_t i = 0; i < op.args.size(); ++i) {
-    if (op.args[i].value != arg.value) continue;
-    if (scratch_[i]) return scratch_[i];
-    here += !op.args[i].shape_only;
+    if (op.args[i].value == arg.value && scratch_[i]) return scratch_[i];
   }
-  c10::Storage content = obtain(arg.value, &op);
-  Value& v = tape_.value(arg.value);
-  const int32_t waiting = v.pending - (op.pending > 0 ? here : 0);
-  const bool ours_alone = v.rebuilt && v.rebuilt.use_count() == 2;  // `content` is the other
-  if (!ours_alone || v.uses > here || waiting > 0) return memory::copy_of(content);
-  c10::Storage taken = std::move(v.rebuilt);
-  v.rebuilt = c10::Storage();
-  ceases_source<Pending>(tape_, arg.value);
+  obtain(arg.value, &op);
+  Rules rules(*this);
+  if (!rebuilding::may_write_over(rules, id, arg.value)) return memory::copy_of(obtain(arg.value, &op));
+  c10::Storage taken = tape_.value(arg.value).rebuilt;
+  rules.free(arg.value);
   return taken;
 }
 
@@ -306,7 +289,7 @@ void Replay::store(const Op& op, const std::vector<c10::IValue>& stack) {
 
 void Replay::set_rebuilt(const Op& op, ValueId id, const c10::Storage& storage) {
   Value& v = tape_.value(id);
-  if (v.rebuilt || v.held || (v.uses == 0 && v.pending == 0)) return;
+  if (!rebuilding::is_taken(Rules(*this), id)) return;
   if (static_cast<int64_t>(storage.nbytes()) != v.bytes) {
     throw InternalError("[backward] op '" + op.name() + "': it made " + std::to_string(storage.nbytes()) +
                         " bytes when replayed and " + std::to_string(v.bytes) +
@@ -332,18 +315,8 @@ void Replay::release_inputs(const Op& op) {
 }
 
 void Replay::release(ValueId id) {
-  Value& v = tape_.value(id);
-  if (v.uses > 0 || !v.rebuilt || stays(id)) return;
-  v.rebuilt = c10::Storage();
-  ceases_source<Pending>(tape_, id);
-}
-
-bool Replay::stays(ValueId id) const {
-  const Value& v = tape_.value(id);
-  if (v.pending == 0 || fate_of(tape_, id) == Fate::rebuild_each_time) return false;
-  if (tape_.is_root(v)) return true;  // since it was unpacked: its recipe is needed no more
-  const bool passed_through = v.producer <= segments_.until && tape_.op(v.producer).visited == serial_;
-  return !passed_through || std::binary_search(segments_.held.begin(), segments_.held.end(), id);
+  Rules rules(*this);
+  rebuilding::release(rules, id);
 }
 
 c10::Storage rebuild(Tape& tape, ValueId value) { return Replay(tape).materialize(value); }

@@ -22,23 +22,21 @@ class Replay {
   bool give_up_waiting();
   void plan(ValueId target);
   void use(ValueId value);
-  class Readers;
+  class Rules;
   void run_readers_first();
   bool at_hand(ValueId value, const Op* wanted_by);
   c10::Storage obtain(ValueId value, const Op* wanted_by);
   void choose_segment(ValueId target);
   void leave_segments();
   void run(OpId id);
-  bool may_take_shortcut(const Op& op);
-  std::vector<c10::IValue> arguments_of(const Op& op, bool with_written);
-  c10::Storage scratch_for(const Op& op, const TensorArg& arg);
+  std::vector<c10::IValue> arguments_of(OpId op, bool with_written);
+  c10::Storage scratch_for(OpId op, const TensorArg& arg);
   double call(Op& op, std::vector<c10::IValue>& stack);
   void call_shortcut(Op& op, std::vector<c10::IValue>& stack);
   void store(const Op& op, const std::vector<c10::IValue>& stack);
   void set_rebuilt(const Op& op, ValueId value, const c10::Storage& storage);
   void release(ValueId value);
   void release_inputs(const Op& op);
-  bool stays(ValueId value) const;
 
   Tape& tape_;
   uint32_t serial_ = 0;                // marks the ops of the running attempt

@@ -16,6 +16,8 @@
 #include <optional>
 #include <vector>
 
+#include "plan/simulate/rebuilding.h"
+
 namespace retrace::eviction {
 
 // What counts beside seconds and bytes. The powers are a compromise, tried out by simulation on tapes of our own models and
@@ -45,14 +47,11 @@ bool will_be_at_hand(const auto& step, int32_t value) {
   return step.is_held(value) || step.is_rebuilt(value);
 }
 
-inline int32_t result_of(int32_t value) { return value; }
-int32_t result_of(const auto& output) { return output.value; }
-
 double replay_seconds(const auto& step, int32_t id, int32_t wanted) {
   const auto& op = step.op(id);
-  const auto is_there = [&](const auto& output) { return step.is_at_hand(result_of(output)); };
-  const bool shortcut = op.shortcut_seconds > 0 && result_of(op.fresh.front()) == wanted &&
-                        std::all_of(op.fresh.begin() + 1, op.fresh.end(), is_there);
+  const auto is_there = [&](int32_t other) { return step.is_at_hand(other); };
+  const bool shortcut = op.shortcut_seconds > 0 && rebuilding::result_of(op.fresh.front()) == wanted &&
+                        rebuilding::others_are_there(op.fresh, is_there);
   return shortcut ? op.shortcut_seconds : op.seconds;
 }
 

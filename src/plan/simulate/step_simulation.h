@@ -1,7 +1,8 @@
 // One step, event by event, by the runtime's own rules: the inside of the simulator.
 //
-// Mirrors, rule by rule, src/tape/tape.cpp (who is held, and until when) and src/replay/replay.cpp (what is run
-// again, when a rebuilt value is freed). A change there belongs here too; tests/session/predict_test.cpp compares the two.
+// Who needs what, what a rebuild runs again and lets go of, what is swept and what is evicted are rules that the runtime shares
+// (demand.h, rebuilding.h, sweep.h, eviction_rules.h). What is written here alone is when something is held, as src/tape/tape.cpp
+// and the recorder do it. A change there belongs here too; tests/session/predict_test.cpp compares the two.
 #pragma once
 
 #include <algorithm>
@@ -232,16 +233,13 @@ class StepSimulation {
   bool is_available(ValueId id);
   int32_t obtain(ValueId id);
   int32_t materialize(ValueId target);
-  void collect_ops(ValueId target);
-  class Readers;
+  class Rules;
   void run_readers_first();
   void end_rebuild();
   void replay(OpId id);
   void note_peak_of_call(int64_t working_bytes);
-  bool may_take_shortcut(OpId id);
-  int32_t scratch_for(const SimOp& o, size_t argument);
+  int32_t scratch_for(OpId id, ValueId content);
   void take_rebuilt(ValueId id, int32_t buffer);
-  bool stays(ValueId id) const;
   void free_if_unused(ValueId id);
   void free_rebuilt(ValueId id);
 

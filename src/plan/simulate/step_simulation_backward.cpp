@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/simulate/rebuilding.h"
 #include "plan/simulate/step_simulation.h"
 #include "plan/simulate/sweep.h"
-#include "plan/simulate/waiting.h"
 
 namespace retrace::plan {
 
@@ -42,6 +42,48 @@ class StepSimulation::Swept {
   bool is_alive(ValueId id) const { return step_.now_.values[at(id)].alive > 0; }
   bool is_living(ValueId id) const { return step_.is_living(id); }
   void let_go(ValueId id) { step_.stop_holding(id); }
+
+ private:
+  StepSimulation& step_;
+};
+
+// A rebuild as rebuilding.h sees it.
+class StepSimulation::Rules {
+ public:
+  explicit Rules(StepSimulation& step) : step_(step) {}
+
+  void plan(OpId id) {
+    step_.visited_[at(id)] = step_.replays_;
+    for (const Arg& arg : args(id)) {
+      if (!arg.shape_only) ++step_.value(arg.value).uses;
+    }
+  }
+  bool is_planned(OpId id) const { return id != kNone && step_.visited_[at(id)] == step_.replays_; }
+  OpId until() const { return step_.passes_until_; }
+  const std::vector<ValueId>& kept_until() const { return step_.passes_but_; }
+
+  static bool has_op(OpId) { return true; }
+  bool is_pending(OpId id) const { return step_.op(id).pending > 0; }
+  std::span<const Arg> args(OpId id) const { return step_.op(id).args; }
+  const auto& fresh(OpId id) const { return step_.graph_.ops[at(id)].fresh; }
+  void each_result(OpId id, auto f) const { for_each_output(step_.graph_.ops[at(id)], f); }
+
+  OpId producer(ValueId id) const { return step_.value(id).producer; }
+  int64_t bytes(ValueId id) const { return step_.graph_.values[at(id)].bytes; }
+  int32_t pending_of(ValueId id) const { return step_.value(id).pending; }
+  int32_t uses_of(ValueId id) const { return step_.value(id).uses; }
+  bool has_content(ValueId id, OpId) const { return step_.content(id) != 0; }
+  bool is_at_hand(ValueId id, OpId) const { return is_planned(producer(id)) || step_.is_available(id); }
+  bool is_held(ValueId id) const { return plan::is_held(step_.value(id)); }
+  bool is_rebuilt(ValueId id) const { return step_.value(id).rebuilt != 0; }
+  bool is_ours(ValueId id) const { return is_rebuilt(id) || is_planned(producer(id)); }
+  bool is_ours_alone(ValueId id) const {
+    return is_rebuilt(id) && !is_held(id) && step_.buffer(step_.value(id).rebuilt).references == 1;
+  }
+  bool is_rebuilt_each_time(ValueId id) const { return (*step_.choices_)[at(id)] == Choice::rebuild_each_time(); }
+  void free(ValueId id) {
+    if (step_.value(id).way != kUnpacked) step_.forget_rebuilt(id);
+  }
 
  private:
   StepSimulation& step_;
@@ -167,71 +209,29 @@ int32_t StepSimulation::obtain(ValueId id) {
 int32_t StepSimulation::materialize(ValueId target) {
   ++value(target).uses;
   if (is_available(target)) return obtain(target);
-  collect_ops(target);
+  ++replays_;
+  order_.clear();
+  Rules rules(*this);
+  rebuilding::find_ops(rules, target, order_, stack_);
   if (rules_ != nullptr) rules_->rebuild_begins(target, order_);
   run_readers_first();
   for (const OpId id : order_) replay(id);
   return content(target);
 }
 
-void StepSimulation::collect_ops(ValueId target) {
-  ++replays_;
-  order_.clear();
-  stack_.assign(1, target);
-  while (!stack_.empty()) {
-    const OpId producer = value(stack_.back()).producer;
-    stack_.pop_back();
-    if (visited_[at(producer)] == replays_) continue;
-    visited_[at(producer)] = replays_;
-    order_.push_back(producer);
-    for (const Arg& arg : op(producer).args) {
-      if (arg.shape_only) continue;
-      ++value(arg.value).uses;
-      if (!is_available(arg.value)) stack_.push_back(arg.value);
-    }
-  }
-  std::sort(order_.begin(), order_.end());
-}
-
-// The rebuild as waiting.h sees it.
-class StepSimulation::Readers {
- public:
-  explicit Readers(StepSimulation& step) : step_(step) {}
-
-  OpId producer(ValueId id) const { return step_.value(id).producer; }
-  bool is_ours(ValueId id) const { return step_.value(id).rebuilt != 0 || is_planned(producer(id)); }
-  int32_t pending_of(ValueId id) const { return step_.value(id).pending; }
-  int64_t bytes(ValueId id) const { return step_.graph_.values[at(id)].bytes; }
-  bool has_op(OpId) const { return true; }
-  bool is_pending(OpId id) const { return step_.op(id).pending > 0; }
-  bool is_planned(OpId id) const { return id != kNone && step_.visited_[at(id)] == step_.replays_; }
-  std::span<const Arg> args(OpId id) const { return step_.op(id).args; }
-  bool is_at_hand(ValueId id, OpId) const { return is_planned(producer(id)) || step_.is_available(id); }
-  void each_result(OpId id, auto f) const { for_each_output(step_.graph_.ops[at(id)], f); }
-  bool stays(ValueId id) const { return (*step_.choices_)[at(id)] != Choice::rebuild_each_time(); }
-  void plan(OpId id) {
-    step_.visited_[at(id)] = step_.replays_;
-    for (const Arg& arg : args(id)) {
-      if (!arg.shape_only) ++step_.value(arg.value).uses;
-    }
-  }
-
- private:
-  StepSimulation& step_;
-};
-
 void StepSimulation::run_readers_first() {
-  Readers readers(*this);
-  waiting::run_readers_first(readers, order_, passes_until_);
+  Rules rules(*this);
+  rebuilding::run_readers_first(rules, order_);
 }
 
 void StepSimulation::replay(OpId id) {
   const SimOp& o = op(id);
   const OpCost& cost = costs_[at(id)];
-  const bool shortcut = may_take_shortcut(id);
+  Rules rules(*this);
+  const bool shortcut = rebuilding::may_take_shortcut(rules, id, cost.shortcut_seconds);
   scratch_.assign(o.args.size(), 0);
   for (size_t i = 0; i < o.args.size() && !shortcut; ++i) {
-    if (o.args[i].becomes != kNone && !o.args[i].shape_only) scratch_[i] = scratch_for(o, i);
+    if (o.args[i].becomes != kNone && !o.args[i].shape_only) scratch_[i] = scratch_for(id, o.args[i].value);
   }
   arguments_.clear();
   for (const Arg& arg : o.args) {
@@ -264,48 +264,27 @@ void StepSimulation::note_peak_of_call(int64_t working_bytes) {
   for (const int32_t its : arguments_) unreference(its);
 }
 
-bool StepSimulation::may_take_shortcut(OpId id) {
-  if (costs_[at(id)].shortcut_seconds <= 0) return false;
+// The buffer an operator writes over. With one reference, its taker's.
+int32_t StepSimulation::scratch_for(OpId id, ValueId content) {
   const Op& o = graph_.ops[at(id)];
-  const auto there = [&](ValueId v) { return content(v) != 0; };
-  const auto wanted = [&](const Arg& arg) {
-    if (arg.becomes == kNone) return false;
-    const SimValue& v = value(arg.becomes);
-    return v.uses > 0 || v.pending > 0;
-  };
-  return std::all_of(o.fresh.begin() + 1, o.fresh.end(), there) && std::none_of(o.args.begin(), o.args.end(), wanted);
-}
-
-// The buffer an operator writes over: what we rebuilt for it alone, or a copy. With one reference, its taker's.
-int32_t StepSimulation::scratch_for(const SimOp& o, size_t argument) {
-  const ValueId id = o.args[argument].value;
-  int32_t here = 0;
   for (size_t i = 0; i < o.args.size(); ++i) {
-    if (o.args[i].value != id) continue;
-    if (scratch_[i] != 0) return scratch_[i];
-    here += o.args[i].shape_only ? 0 : 1;
+    if (o.args[i].value == content && scratch_[i] != 0) return scratch_[i];
   }
-  obtain(id);
-  SimValue& v = value(id);
-  const int32_t waiting = v.pending - (o.pending > 0 ? here : 0);
-  if (v.rebuilt == 0 || v.uses > here || waiting > 0 || is_held(v) || buffer(v.rebuilt).references > 1) {
-    const int32_t copy = new_buffer(id);
+  obtain(content);
+  if (!rebuilding::may_write_over(Rules(*this), id, content)) {
+    const int32_t copy = new_buffer(content);
     note_peak(0);
     return copy;
   }
-  const int32_t taken = std::exchange(v.rebuilt, 0);
-  ceases_source<Pending>(*this, id);
+  const int32_t taken = std::exchange(value(content).rebuilt, 0);
+  ceases_source<Pending>(*this, content);
   return taken;
 }
 
 // Takes over one reference to the buffer.
 void StepSimulation::take_rebuilt(ValueId id, int32_t content) {
+  if (!rebuilding::is_taken(Rules(*this), id)) return unreference(content);
   SimValue& v = value(id);
-  const bool wanted = v.rebuilt == 0 && !is_held(v) && (v.uses > 0 || v.pending > 0);
-  if (!wanted) {
-    unreference(content);
-    return;
-  }
   becomes_source<Pending>(*this, id);
   v.rebuilt = content;
   buffer(content).value = id;
@@ -328,18 +307,9 @@ void StepSimulation::pass_through(OpId until, std::vector<ValueId> but) {
   for (const ValueId v : passes_but_) ++value(v).uses;  // until the rebuild ends, see Replay::leave_segments()
 }
 
-bool StepSimulation::stays(ValueId id) const {
-  const SimValue& v = now_.values[at(id)];
-  if (v.pending == 0 || (*choices_)[at(id)] == Choice::rebuild_each_time()) return false;
-  if (passes_until_ == kNone || v.producer > passes_until_ || visited_[at(v.producer)] != replays_) return true;
-  return std::binary_search(passes_but_.begin(), passes_but_.end(), id);
-}
-
 void StepSimulation::free_if_unused(ValueId id) {
-  const SimValue& v = value(id);
-  if (v.uses > 0 || v.rebuilt == 0 || v.way == kUnpacked || stays(id)) return;
-  free_rebuilt(id);
-  ceases_source<Pending>(*this, id);
+  Rules rules(*this);
+  rebuilding::release(rules, id);
 }
 
 void StepSimulation::free_rebuilt(ValueId id) {

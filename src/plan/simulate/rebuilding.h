@@ -1,0 +1,153 @@
+// How a value is rebuilt: what runs again, what an operator may write over, and what stays when it has run. Replay and the
+// simulator share these rules.
+//
+// A rebuild has plan(op) (from now on it is part of the rebuild, and uses what it reads) and is_planned(op); of an op has_op(),
+// is_pending(), args(), fresh(), each_result(op, f); of a value producer(), bytes(), pending_of(), uses_of() (ops of the rebuild
+// that are still to read it), has_content(value, op) (somewhere, for that op), is_at_hand(value, op) (that, or it only has to be
+// loaded), is_held(), is_rebuilt(), is_ours() (rebuilt, or this rebuild will), is_ours_alone() (rebuilt, and nobody else has it),
+// is_rebuilt_each_time() (never held until backward asks), free() (of what was rebuilt); and of the ops up to until(), all that it
+// makes goes again but what kept_until() has, sorted.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace retrace::rebuilding {
+
+inline int32_t result_of(int32_t value) { return value; }
+int32_t result_of(const auto& output) { return output.value; }
+
+// -- What runs --
+
+// All between the target, which is not at hand, and the nearest values that are. `work` is memory to use.
+void find_ops(auto& rebuild, int32_t target, std::vector<int32_t>& order, std::vector<int32_t>& work) {
+  work.assign(1, target);
+  while (!work.empty()) {
+    const int32_t op = rebuild.producer(work.back());
+    work.pop_back();
+    if (rebuild.is_planned(op)) continue;
+    rebuild.plan(op);
+    order.push_back(op);
+    for (const auto& arg : rebuild.args(op)) {
+      if (!arg.shape_only && !rebuild.is_at_hand(arg.value, op)) work.push_back(arg.value);
+    }
+  }
+  std::sort(order.begin(), order.end());
+}
+
+// Its first result can be made from the others.
+bool others_are_there(const auto& fresh, auto is_there) {
+  return std::all_of(fresh.begin() + 1, fresh.end(), [&](const auto& output) { return is_there(result_of(output)); });
+}
+
+// They are there, and nobody wants what the operator would have written.
+bool may_take_shortcut(auto& rebuild, int32_t op, double shortcut_seconds) {
+  if (shortcut_seconds <= 0) return false;
+  const auto is_wanted = [&](const auto& arg) {
+    return arg.becomes >= 0 && (rebuild.uses_of(arg.becomes) > 0 || rebuild.pending_of(arg.becomes) > 0);
+  };
+  const auto& args = rebuild.args(op);
+  return others_are_there(rebuild.fresh(op), [&](int32_t value) { return rebuild.has_content(value, op); }) &&
+         std::none_of(args.begin(), args.end(), is_wanted);
+}
+
+// -- What stays --
+
+// When the rebuild has no use for it any more.
+bool stays(const auto& rebuild, int32_t value) {
+  if (rebuild.pending_of(value) == 0 || rebuild.is_rebuilt_each_time(value)) return false;
+  const int32_t op = rebuild.producer(value);
+  if (op < 0 || op > rebuild.until() || !rebuild.is_planned(op)) return true;
+  const auto& kept = rebuild.kept_until();
+  return std::binary_search(kept.begin(), kept.end(), value);
+}
+
+// An operator has just made it.
+bool is_taken(const auto& rebuild, int32_t value) {
+  const bool is_there = rebuild.is_rebuilt(value) || rebuild.is_held(value);
+  return !is_there && (rebuild.uses_of(value) > 0 || rebuild.pending_of(value) > 0);
+}
+
+// An operator that read it has run, or it was only passed through.
+void release(auto& rebuild, int32_t value) {
+  if (rebuild.uses_of(value) == 0 && rebuild.is_rebuilt(value) && !stays(rebuild, value)) rebuild.free(value);
+}
+
+// -- What is written over --
+//
+// An operator in place takes over the storage of what was rebuilt for it. If others are to read the old content later, when
+// backward asks for their results, it has to be copied first. Often they read a small part of it (a gate, a row of a buffer):
+// then it takes less memory, and no more time, to run them now and hold what they make.
+
+// How often an op reads a value.
+int32_t reads(const auto& rebuild, int32_t op, int32_t value) {
+  const auto& args = rebuild.args(op);
+  return static_cast<int32_t>(
+      std::count_if(args.begin(), args.end(), [&](const auto& arg) { return !arg.shape_only && arg.value == value; }));
+}
+
+// Whether anybody but `overwriting` waits.
+bool is_waited_for(const auto& rebuild, int32_t value, int32_t overwriting) {
+  const int32_t pending = rebuild.pending_of(value);
+  return pending > 0 && pending > (rebuild.is_pending(overwriting) ? reads(rebuild, overwriting, value) : 0);
+}
+
+// Else it writes over a copy.
+bool may_write_over(const auto& rebuild, int32_t op, int32_t value) {
+  return rebuild.is_ours_alone(value) && rebuild.uses_of(value) <= reads(rebuild, op, value) &&
+         !is_waited_for(rebuild, value, op);
+}
+
+// Whether an op that reads `value` can be run now, and how many bytes of what it makes then wait for backward.
+bool can_run_now(const auto& rebuild, int32_t op, int32_t value, int64_t& bytes) {
+  for (const auto& arg : rebuild.args(op)) {
+    if (arg.becomes >= 0) return false;
+    if (!arg.shape_only && arg.value != value && !rebuild.is_at_hand(arg.value, op)) return false;
+  }
+  bool all_stay = true;
+  rebuild.each_result(op, [&](int32_t result) {
+    if (rebuild.pending_of(result) == 0) return;
+    all_stay &= stays(rebuild, result);
+    bytes += rebuild.bytes(result);
+  });
+  return all_stay;
+}
+
+// The ops that wait for `value`, which `overwriting` is about to write over, if all who wait can be run now and what they make
+// is no larger than a copy; else none.
+std::vector<int32_t> readers_to_run(const auto& rebuild, int32_t overwriting, int32_t value) {
+  std::vector<int32_t> readers;
+  int32_t waiting = rebuild.pending_of(value);
+  int64_t bytes = 0;
+  for (int32_t op = rebuild.producer(value) + 1; op <= overwriting && waiting > 0; ++op) {
+    if (!rebuild.has_op(op) || !rebuild.is_pending(op)) continue;
+    const int32_t here = reads(rebuild, op, value);
+    waiting -= here;
+    if (here == 0 || rebuild.is_planned(op)) continue;
+    if (op <= rebuild.until() || !can_run_now(rebuild, op, value, bytes) || bytes > rebuild.bytes(value)) return {};
+    readers.push_back(op);
+  }
+  if (waiting > 0) readers.clear();  // backward asks for the content itself
+  return readers;
+}
+
+// Adds them to `order`, the ops of a rebuild, sorted.
+void run_readers_first(auto& rebuild, std::vector<int32_t>& order) {
+  const size_t count = order.size();
+  for (size_t i = 0; i < count; ++i) {
+    const int32_t op = order[i];
+    if (op <= rebuild.until()) continue;
+    for (const auto& arg : rebuild.args(op)) {
+      if (arg.becomes < 0 || arg.shape_only) continue;
+      if (!is_waited_for(rebuild, arg.value, op) || !rebuild.is_ours(arg.value)) continue;
+      for (const int32_t reader : readers_to_run(rebuild, op, arg.value)) {
+        rebuild.plan(reader);
+        order.push_back(reader);
+      }
+    }
+  }
+  if (order.size() > count) std::sort(order.begin(), order.end());
+}
+
+}  // namespace retrace::rebuilding
