@@ -3,6 +3,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include <retrace/errors.h>
 
@@ -68,6 +69,13 @@ namespace {
 
 // What an open step adds to a scope: the book it keeps, and under a budget, its governor.
 struct OpenStep {
+  OpenStep() = default;
+  ~OpenStep() {
+    if (budgeted_step) budgeted_step->end();
+  }
+  OpenStep(const OpenStep&) = delete;
+  OpenStep& operator=(const OpenStep&) = delete;
+
   std::shared_ptr<Timeline> timeline;
   std::shared_ptr<BudgetedStep> budgeted_step;
   memory::Stopwatch watch;
@@ -140,7 +148,7 @@ void Step::end() noexcept {
     const double replay_seconds = session->counters->read().replay_seconds;
     step->timeline->end(*tape, std::max(seconds - replay_seconds, 0.0));
     tape->timeline.reset();
-    tape->budgeted_step.reset();
+    tape->ended_step = std::exchange(tape->budgeted_step, nullptr);
     tape->known.reset();
   }
   end_scope(scope);

@@ -30,8 +30,10 @@ int64_t BudgetedStep::open_steps() { return open_count; }
 
 int64_t BudgetedStep::shared_plain_bytes() { return shared_plain; }
 
-BudgetedStep::~BudgetedStep() {
-  if (--open_count == 0) shared_plain = 0;
+BudgetedStep::~BudgetedStep() { end(); }
+
+void BudgetedStep::end() {
+  if (!std::exchange(ended_, true) && --open_count == 0) shared_plain = 0;
 }
 
 BudgetedStep::BudgetedStep(store::Kinds kinds, PlanMatch match, FindMatch find_match, Refuse refuse)
@@ -128,6 +130,15 @@ int64_t BudgetedStep::forgotten_by_ended_steps() {
     if (tape.has_it() && tape->closed()) bytes += std::max<int64_t>(below_plain_bytes(*tape), 0);
   }
   return bytes;
+}
+
+std::shared_ptr<BudgetedStep> BudgetedStep::ended_with_graph() {
+  std::shared_ptr<BudgetedStep> latest;
+  for (const auto& shared : registry().all()) {
+    const SharedTape::Entry tape(*shared, SharedTape::Entry::Clock::now());
+    if (tape.has_it() && tape->ended_step && tape->ended_step->is_in_bytes()) latest = tape->ended_step;
+  }
+  return latest;
 }
 
 void BudgetedStep::attach(const std::shared_ptr<SharedTape>& shared, Tape& tape) {
@@ -246,12 +257,13 @@ void BudgetedStep::make_space(int64_t bytes) {
   const Turn turn;
   const auto in_time = [] { return SharedTape::Entry::Clock::now() + kPatience; };
   const bool strict = own->pressure().strict;
-  if (!strict) {
+  const bool may_sweep = !strict && !ended_;  // what nothing needs has gone with the step
+  if (may_sweep) {
     const SharedTape::Entry tape(*own, in_time());
     if (tape.has_it() && tape->sweeping.may_have_idle()) let_go_idle(*tape);
   }  // unlocked, so that what was let go of is freed
-  if (!strict) raise_budget(*own, bytes);
-  if (!strict) let_go_extras(*own, bytes);
+  if (may_sweep) raise_budget(*own, bytes);
+  if (may_sweep) let_go_extras(*own, bytes);
   Tapes tapes = registry().others(*own);
   tapes.push_back(own);
   raise_shared_budget(tapes, bytes);
@@ -259,7 +271,7 @@ void BudgetedStep::make_space(int64_t bytes) {
   for (const auto until : {SharedTape::Entry::Clock::now(), in_time()}) {  // who can be had at once, first
     while (!claimed && evict_from(tapes, turn, until)) claimed = claim(bytes);
   }
-  if (!claimed && !strict) {
+  if (!claimed && may_sweep) {
     const SharedTape::Entry tape(*own, in_time());
     if (tape.has_it()) let_go_roots(*tape);
   }

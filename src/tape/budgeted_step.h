@@ -40,6 +40,10 @@ class BudgetedStep final : public memory::Governor {
   using Refuse = std::function<void(const BudgetedStep&)>;
   BudgetedStep(store::Kinds kinds, PlanMatch match, FindMatch find_match, Refuse refuse);
   ~BudgetedStep() override;
+  void end();
+
+  // The latest that ended while its graph goes on living, if its budget is in bytes; or null. It governs backwards after it.
+  static std::shared_ptr<BudgetedStep> ended_with_graph();
 
   static int64_t open_steps();  // of the process, on any thread
   // The most that the process would have had live without Retrace while steps of several threads were open, as seen by those
@@ -51,6 +55,7 @@ class BudgetedStep final : public memory::Governor {
 
   // The plain program runs, and is written down: nothing is forgotten.
   bool only_measures() const { return only_measures_; }
+  bool is_in_bytes() const { return match_.share == 0 && !only_measures_; }  // not a share of what is not known yet
   bool holds_root(ValueId value) const;
 
   void attach(const std::shared_ptr<SharedTape>& shared, Tape& tape);
@@ -105,6 +110,7 @@ class BudgetedStep final : public memory::Governor {
   bool diverged_ = false;
   bool changed_plan_ = false;
   bool refused_ = false;
+  bool ended_ = false;
   ValueId raise_again_at_ = 0;         // values on the tape: when to look again for what the plain program would have
   std::atomic<int64_t> evictions_{0};  // other steps evict, too
   std::atomic<int64_t> most_wanted_bytes_{0};  // written by its own thread

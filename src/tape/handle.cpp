@@ -36,7 +36,7 @@ void look_for_ways(Tape& tape, ValueId id, const c10::Storage& storage) {
 
 // In a session's step without a budget: see Tape::hold_unpacked().
 bool holds_what_it_unpacks(const Tape& tape) {
-  return tape.tags_weights && !tape.budgeted_step && backward_frees_graph();
+  return tape.tags_weights && !tape.budgeted_step && !tape.ended_step && backward_frees_graph();
 }
 
 }  // namespace

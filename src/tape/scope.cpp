@@ -24,6 +24,7 @@ struct ThreadState {
   bool backward_frees_graph = false;
   uint64_t round = 0;
   std::vector<std::weak_ptr<SharedTape>> tapes_in_round;
+  std::shared_ptr<memory::Governor> late_governor;  // of a backward after its step
 
   ~ThreadState() {
     memory::set_governor(nullptr);
@@ -159,7 +160,11 @@ BackwardScope::BackwardScope(bool keep_graph, bool create_graph)
     : before_(state().phase), freed_before_(std::exchange(state().backward_frees_graph, !keep_graph)) {
   static std::atomic<uint64_t> rounds{0};
   ThreadState& thread = state();
-  if (thread.backward_depth++ == 0) thread.round = ++rounds;
+  if (thread.backward_depth++ == 0) {
+    thread.round = ++rounds;
+    if (thread.scopes.empty()) thread.late_governor = BudgetedStep::ended_with_graph();
+    if (thread.late_governor) memory::set_governor(thread.late_governor.get());
+  }
   if (!create_graph || before_ == Phase::backward) {
     thread.phase = Phase::backward;
     exclude_.emplace(compat::kRecordKey);
@@ -189,6 +194,9 @@ BackwardScope::~BackwardScope() {
   const bool recorded = std::exchange(thread.phase, before_) == Phase::recorded_backward;
   thread.backward_frees_graph = freed_before_;
   if (--thread.backward_depth > 0) return;
+  if (const auto late = std::exchange(thread.late_governor, nullptr); late && thread.scopes.empty()) {
+    memory::set_governor(nullptr);
+  }
   if (!thread.scopes.empty() && !SharedTape::Lock::is_any_held()) {
     const SharedTape::Lock tape(*thread.scopes.front()->tape);
     if (tape->timeline) tape->timeline->backward_ended();

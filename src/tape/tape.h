@@ -153,6 +153,7 @@ class Tape {
   BetweenBackwards between_backwards;
   std::shared_ptr<Timeline> timeline;           // of a session's step, else null
   std::shared_ptr<BudgetedStep> budgeted_step;  // of a step under a budget, else null
+  std::shared_ptr<BudgetedStep> ended_step;     // the same, after its end
   std::shared_ptr<KnownSteps> known;            // of a session, else null
   // A storage was written; its version is counted only afterwards.
   struct Written {

@@ -48,6 +48,29 @@ TEST(Budget, TheSmallestThatARefusalNamesWorksFromItsFirstStep) {
   for (const int64_t replayed : work.steps(work.smallest(), 4)) EXPECT_GT(replayed, 0);
 }
 
+TEST(Budget, HoldsInABackwardThatRunsAfterItsStepAndItsSession) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Chain chain;
+  const Tensor x = chain.input();
+  const Work work(chain, [&] { chain.loss(x).backward(); });
+  for (const int64_t budget_bytes : {work.smallest(), (work.smallest() + work.plain_peak()) / 2}) {
+    for (const bool session_lives : {true, false}) {
+      chain.clear();
+      memory::reset_peak();
+      std::optional<Session> session(budget(budget_bytes));
+      Tensor loss;
+      {
+        const auto step = session->step();
+        loss = chain.loss(x);
+      }
+      if (!session_lives) session.reset();
+      loss.backward();
+      EXPECT_LE(memory::peak_bytes(), budget_bytes);
+      EXPECT_TRUE(work.gradients() == chain.gradients());
+    }
+  }
+}
+
 // Nothing happens after the backward that would end its last window: what it took must be counted all the same.
 TEST(Budget, TheSmallestThatARefusalNamesIsEnoughForAGraphThatIsRetained) {
   const Chain chain(1);
