@@ -112,8 +112,7 @@ plan::Outcome BudgetPlans::smallest() {
 
 int64_t BudgetPlans::bearable_bytes() const {
   if (is_large(tape_)) return lowest_policy_peak();
-  const std::optional<plan::Plan> bearable = plan::bearable(*forms_.front().graph);
-  return bearable ? bearable->peak_bytes : plan::plain(tape_).peak_bytes;
+  return plan::bearable(*forms_.front().graph).peak_bytes;
 }
 
 plan::Graph graph_of(const plan::Plan& plan, const plan::Graph& tape) {

@@ -25,13 +25,14 @@ constexpr double kQuickSeconds = 0.005;
 constexpr double kBearableShare = 0.5;  // of the step
 constexpr double kBearableSeconds = 0.02;
 
+// A plan that rebuilds for longer than this is compared with what eviction would take.
+constexpr double kSlowPlan = 0.5;  // of the step
+
 constexpr double kWorthSearching = 0.005;  // of the step: what is rebuilt, or more could be saved than that
 
 // The smallest budget at a price that a user would pay: a little above it, steps may be many times as fast.
 int64_t bearable_bytes(const plan::Graph& graph) {
-  const auto bearable =
-      plan::bearable(graph, plan::events_in(std::max(kBearableShare * graph.seconds, kBearableSeconds)));
-  return bearable ? bearable->budget_bytes : plan::smallest(graph).peak_bytes;
+  return plan::bearable_by_eviction(graph, plan::events_in(std::max(kBearableShare * graph.seconds, kBearableSeconds)));
 }
 
 size_t ops_before_backward(const plan::Graph& graph) {
@@ -148,6 +149,7 @@ void StepPlanner::plan(StepProfile& profile) {
   if (found) {
     found->plan.planning_seconds = spent;
     found->move_to(budget, shift);
+    if (found->plan.replay_seconds > kSlowPlan * profile.graph->seconds) profile.foresee_eviction(budget, start_);
     if (!asks_for_more(profile, found->plan)) profile.adopt(std::move(*found), start_, false);
   } else if (profile.can_evict_within(budget)) {
     profile.go_by_eviction(0, spent);
@@ -158,8 +160,11 @@ void StepPlanner::plan(StepProfile& profile) {
 
 // Close to the smallest budget everything may be rebuilt every time, in many times the step's time.
 bool StepPlanner::asks_for_more(StepProfile& profile, const plan::Plan& plan) const {
+  const bool can_evict = profile.can_evict_within(plan.budget_bytes);
+  const double seconds =
+      can_evict ? std::min(plan.replay_seconds, profile.eviction->replay_seconds) : plan.replay_seconds;
   const double evicting_seconds = profile.eviction ? profile.eviction->replay_seconds : 0;
-  const bool is_bearable = plan.replay_seconds <= profile.graph->seconds + evicting_seconds;
+  const bool is_bearable = seconds <= profile.graph->seconds + evicting_seconds;
   if (is_bearable || profile.takes_largest_share || budget_bytes(nullptr) <= budget_bytes(&profile)) return false;
   profile.takes_largest_share = profile.wants_search = true;
   profile.state = NotPlanned{};

@@ -89,6 +89,14 @@ void StepProfile::learn_eviction(const BudgetedStep& step, int64_t peak_bytes, d
     eviction = {replay_seconds, peak_bytes, begin.bytes, step.given_bytes()};
 }
 
+void StepProfile::foresee_eviction(int64_t budget_bytes, const StepStart& begin) {
+  if (can_evict_within(budget_bytes)) return;
+  const int64_t shift = begin.bytes - start.bytes;
+  const plan::Outcome outcome = plan::by_eviction(*graph, budget_bytes - shift);
+  if (outcome.peak_bytes > budget_bytes - shift) return;
+  eviction = {outcome.replay_seconds, outcome.peak_bytes + shift, begin.bytes, budget_bytes};
+}
+
 // Close to the smallest budget the only plan may be to rebuild everything every time. Eviction has done better then, and is
 // expected to do as well again, beside whatever else is live by now.
 void StepProfile::adopt(FoundPlan found, const StepStart& begin, bool in_background) {

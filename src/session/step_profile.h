@@ -59,6 +59,7 @@ struct StepProfile {
   void learn(const BudgetedStep& step, Timeline& timeline, const StepStart& start);
   void learn_graph(Timeline& timeline, const StepStart& start);
   void learn_plan(const BudgetedStep& step, int64_t peak_bytes, const StepStart& start);
+  void foresee_eviction(int64_t budget_bytes, const StepStart& start);  // unless it was seen
   void learn_eviction(const BudgetedStep& step, int64_t peak_bytes, double replay_seconds, const StepStart& start);
 
   // From now on steps follow the plan, unless eviction has been seen to take less time.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 
 #include "plan/solve/strategies.h"
@@ -9,25 +10,24 @@
 namespace retrace::plan {
 namespace {
 
-// Budgets that are kSlightly apart, from the smallest up to the plain peak, and plans for some of them.
+constexpr double kNever = 1e300;
+
+// Budgets that are kSlightly apart, from the smallest up to the plain peak, and the seconds of a step within some of them.
 class PriceLadder {
  public:
-  PriceLadder(const Graph& graph, int64_t most_effort, const std::stop_token& stop)
-      : graph_(graph), effort_(stop, most_effort) {
-    least_bytes_ = smallest(graph).peak_bytes;
+  using Price = std::function<double(int64_t budget_bytes)>;
+
+  PriceLadder(const Graph& graph, Price price) : price_(std::move(price)), least_bytes_(smallest(graph).peak_bytes) {
     const auto most_bytes = static_cast<double>(plain(graph).peak_bytes);
     const double ratio = std::max(1.0, most_bytes / static_cast<double>(std::max<int64_t>(1, least_bytes_)));
     top_ = static_cast<size_t>(std::ceil(std::log(ratio) / std::log(1 + kSlightly)));
+    seconds_[top_] = graph.seconds;
   }
 
-  std::optional<Plan> lowest_bearable() {
-    if (fastest_within(top_) == nullptr) return std::nullopt;
+  int64_t lowest_bearable() {
     size_t found = lowest_bearable(0, top_);
     while (found < top_ && seconds(found) > kBearable * seconds(found + 1)) ++found;
-    Plan* const plan = fastest_within(found);
-    if (effort_.stopped() || plan == nullptr) return std::nullopt;
-    plan->budget_bytes = budget_bytes(found);
-    return std::move(*plan);
+    return budget_bytes(found);
   }
 
  private:
@@ -41,30 +41,13 @@ class PriceLadder {
     return upper > middle ? upper : lowest_bearable(low, middle);
   }
 
+  // More memory is not always faster, but whatever fits less fits more.
   double seconds(size_t rung) {
-    const Plan* const plan = fastest_within(rung);
-    return plan == nullptr ? 1e300 : plan->seconds;
-  }
-
-  // Quick plans are not always faster in more memory, but whatever fits less fits more.
-  Plan* fastest_within(size_t rung) {
-    const auto [place, added] = plans_.try_emplace(rung);
-    if (added && !effort_.exhausted()) {
-      place->second = quick_solve(graph_, budget_bytes(rung), effort_);
-      if (!place->second && rung == 0) place->second = rebuild_each_time();
-    }
-    Plan* fastest = nullptr;
-    for (auto& [lower, plan] : plans_) {
-      if (lower <= rung && plan && (fastest == nullptr || plan->seconds < fastest->seconds)) fastest = &*plan;
-    }
-    return fastest;
-  }
-
-  // What the smallest budget stands for.
-  std::optional<Plan> rebuild_each_time() const {
-    Choices choices(graph_.values.size(), Choice::rebuild_each_time());
-    Plan plan = plan_of(graph_, std::move(choices), least_bytes_, "rebuild_each_time", 0);
-    return plan.peak_bytes <= least_bytes_ ? std::optional(std::move(plan)) : std::nullopt;
+    const auto [place, added] = seconds_.try_emplace(rung);
+    if (added) place->second = price_(budget_bytes(rung));
+    double least = place->second;
+    for (auto lower = seconds_.begin(); lower != place; ++lower) least = std::min(least, lower->second);
+    return least;
   }
 
   int64_t budget_bytes(size_t rung) const {
@@ -72,17 +55,47 @@ class PriceLadder {
         std::ceil(static_cast<double>(least_bytes_) * std::pow(1 + kSlightly, static_cast<double>(rung))));
   }
 
-  const Graph& graph_;
-  Effort effort_;
-  int64_t least_bytes_ = 0;
+  const Price price_;
+  const int64_t least_bytes_;
   size_t top_ = 0;
-  std::map<size_t, std::optional<Plan>> plans_;
+  std::map<size_t, double> seconds_;
 };
+
+// What the smallest budget stands for.
+std::optional<Plan> rebuild_each_time(const Graph& graph, int64_t budget_bytes) {
+  Choices choices(graph.values.size(), Choice::rebuild_each_time());
+  Plan plan = plan_of(graph, std::move(choices), budget_bytes, "rebuild_each_time", 0);
+  return plan.peak_bytes <= budget_bytes ? std::optional(std::move(plan)) : std::nullopt;
+}
 
 }  // namespace
 
-std::optional<Plan> bearable(const Graph& graph, int64_t most_effort, const std::stop_token& stop) {
-  return PriceLadder(graph, most_effort, stop).lowest_bearable();
+Plan bearable(const Graph& graph) {
+  std::map<int64_t, Plan> plans;  // by budget
+  const auto price = [&](int64_t budget_bytes) {
+    std::optional<Plan> plan = quick_solve(graph, budget_bytes);
+    if (!plan) plan = rebuild_each_time(graph, budget_bytes);
+    return plan ? plans.insert_or_assign(budget_bytes, std::move(*plan)).first->second.seconds : kNever;
+  };
+  const int64_t budget_bytes = PriceLadder(graph, price).lowest_bearable();
+  price(budget_bytes);
+  const auto fastest =
+      std::min_element(plans.begin(), plans.upper_bound(budget_bytes),
+                       [](const auto& a, const auto& b) { return a.second.seconds < b.second.seconds; });
+  Plan plan = std::move(fastest->second);
+  plan.budget_bytes = budget_bytes;
+  return plan;
+}
+
+int64_t bearable_by_eviction(const Graph& graph, int64_t most_effort) {
+  Effort effort({}, most_effort);
+  return PriceLadder(graph,
+                     [&](int64_t budget_bytes) {
+                       if (effort.exhausted()) return kNever;
+                       const Outcome outcome = by_eviction(graph, budget_bytes, &effort);
+                       return outcome.peak_bytes <= budget_bytes ? graph.seconds + outcome.replay_seconds : kNever;
+                     })
+      .lowest_bearable();
 }
 
 }  // namespace retrace::plan

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <optional>
-#include <stop_token>
 
 #include "plan/solve/plan.h"
 
@@ -14,8 +13,11 @@ namespace retrace::plan {
 inline constexpr double kBearable = 2;     // times
 inline constexpr double kSlightly = 0.02;  // of the budget
 
-// The plan for it, with its budget. By quick plans, a few for every doubling of the step's time. What could not be planned within
-// the effort counts as unbearable. None if not even the plain step could be looked at, or `stop` was requested.
-std::optional<Plan> bearable(const Graph& graph, int64_t most_effort = kUnlimited, const std::stop_token& stop = {});
+// With a plan for it. By quick plans, a few for every doubling of the step's time.
+Plan bearable(const Graph& graph);
+
+// For a step that goes by eviction: the budget alone, in a small part of the time. What could not be simulated within the effort
+// counts as unbearable.
+int64_t bearable_by_eviction(const Graph& graph, int64_t most_effort = kUnlimited);
 
 }  // namespace retrace::plan

@@ -27,6 +27,10 @@ Choices each_time_if_forgotten_again(const EvictionSimulation::Result& evicted) 
 
 }  // namespace
 
+Outcome by_eviction(const Graph& graph, int64_t budget_bytes, Effort* effort) {
+  return EvictionSimulation(graph, effort).run(keep_saved(graph), budget_bytes).outcome;
+}
+
 // As it is, for a quick plan.
 Candidate evicted(SolverContext& context, int64_t budget_bytes) {
   EvictionSimulation eviction(context.graph, &context.effort);

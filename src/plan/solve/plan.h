@@ -82,6 +82,10 @@ Outcome plain(const Graph& graph, History* history = nullptr);
 // used at the moment. Never above the plain peak. With the peaks of all events.
 Outcome smallest(const Graph& graph);
 
+// What a step without a plan does: it keeps what autograd saves, and lets go of what is cheapest to be without when memory runs
+// short. Its peak is above the budget if that is not enough.
+Outcome by_eviction(const Graph& graph, int64_t budget_bytes, Effort* effort = nullptr);
+
 // No plan for `graph` within the budget rebuilds for less than this many seconds.
 double lower_bound(const Graph& graph, int64_t budget_bytes);
 
