@@ -59,7 +59,15 @@ Kind kind_of(const Failure& failure, const WildRun& run) {
   return kind + ": " + needed_statements(as_variant(failure.program, failure.finding.variant, run.checks));
 }
 
+// At once, so that a run that crashes or is ended has told what it found.
+void print_finding(const Failure& failure) {
+  std::fprintf(stderr, "seed %llu, %s: %s: %s\n", static_cast<unsigned long long>(failure.program.seed),
+               variant_names()[failure.finding.variant].c_str(), name(failure.finding.fault),
+               failure.finding.text.c_str());
+}
+
 void note(Kinds& kinds, Failure failure, const WildRun& run) {
+  print_finding(failure);
   if (run.shrink_all) failure.program = shrunk(failure, run.checks);
   const Kind kind = kind_of(failure, run);
   ++kinds.counts[kind];
