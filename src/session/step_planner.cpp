@@ -158,13 +158,14 @@ void StepPlanner::plan(StepProfile& profile) {
   }
 }
 
-// Close to the smallest budget everything may be rebuilt every time, in many times the step's time.
+// Close to the smallest budget everything may be rebuilt every time, in many times the step's time. What eviction takes is known
+// for this budget or, until then, for a larger one.
 bool StepPlanner::asks_for_more(StepProfile& profile, const plan::Plan& plan) const {
-  const bool can_evict = profile.can_evict_within(plan.budget_bytes);
-  const double seconds =
-      can_evict ? std::min(plan.replay_seconds, profile.eviction->replay_seconds) : plan.replay_seconds;
   const double evicting_seconds = profile.eviction ? profile.eviction->replay_seconds : 0;
-  const bool is_bearable = seconds <= profile.graph->seconds + evicting_seconds;
+  const double step_seconds = profile.graph->seconds;
+  const bool is_bearable = profile.can_evict_within(plan.budget_bytes)
+                               ? std::min(plan.replay_seconds, evicting_seconds) <= step_seconds
+                               : plan.replay_seconds <= step_seconds + evicting_seconds;
   if (is_bearable || profile.takes_largest_share || budget_bytes(nullptr) <= budget_bytes(&profile)) return false;
   profile.takes_largest_share = profile.wants_search = true;
   profile.state = NotPlanned{};
