@@ -52,6 +52,8 @@ void begin_event(Tape& tape) {
   for (const Tape::Written& written : std::exchange(tape.unsettled, {})) {
     tape.storage(tape.value(written.after).storage).expect_current();
     handles_follow(tape, written);
+    if (const Value& after = tape.value(written.after); after.held && after.handles == 0 && after.alive == 0)
+      tape.let_go(written.after);  // it was held for them
   }
   sweep_if_due(tape);
 }
