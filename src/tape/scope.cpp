@@ -90,6 +90,10 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options, Tape::Rebuild re
       tape->segmenting.below_plain = options.session && rules.may_drop() && !options.budgeted_step;
       if (options.budgeted_step) options.budgeted_step->attach(shared, *tape);
     }
+    if (tape->budgeted_step) {  // which governs what is inside its step
+      scope->cuts.reset();
+      scope->rebuild_in_segments = false;
+    }
     scope->may_drop = may_drop(rules, tape->budgeted_step.get());
     tape->marking.may_forget |= scope->may_drop || tape->budgeted_step;
     if (std::find(tape->counters.begin(), tape->counters.end(), counters) == tape->counters.end()) {

@@ -48,6 +48,29 @@ TEST(Budget, TheSmallestThatARefusalNamesWorksFromItsFirstStep) {
   for (const int64_t replayed : work.steps(work.smallest(), 4)) EXPECT_GT(replayed, 0);
 }
 
+TEST(Budget, GovernsWhatIsInACheckpointOfItsStepWhateverThatOnesPolicy) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Chain chain;
+  const Tensor x = chain.input();
+  const Work plain(chain, [&] { chain.loss(x).backward(); });
+  const int64_t budget_bytes = (plain.smallest() + plain.plain_peak()) / 2;
+  for (const Policy& policy : {every(1), recompute_all(), keep_all(), selective()}) {
+    chain.clear();
+    Session session(budget(budget_bytes), {.planning = Planning::foreground});
+    int64_t peak_bytes = 0;
+    for (int i = 0; i < 3; ++i) {
+      chain.clear();
+      memory::reset_peak();
+      const auto step = session.step();
+      checkpoint({.policy = policy}, [&](const Tensor& t) { return chain.loss(t); }, x).backward();
+      peak_bytes = memory::peak_bytes();
+    }
+    ASSERT_TRUE(session.plan());
+    EXPECT_EQ(session.plan()->peak_bytes, peak_bytes);
+    EXPECT_TRUE(plain.gradients() == chain.gradients());
+  }
+}
+
 TEST(Budget, HoldsInABackwardThatRunsAfterItsStepAndItsSession) {
   RETRACE_SKIP_IF_HOSTILE();
   const Chain chain;
