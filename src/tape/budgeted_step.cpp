@@ -73,6 +73,11 @@ bool BudgetedStep::holds_root(ValueId value) const {
   return !match_.plan || !unheld || at >= unheld->size() || (*unheld)[at] == 0;
 }
 
+bool BudgetedStep::copies_root(ValueId value) const {
+  const auto at = static_cast<size_t>(value);
+  return at < match_.copied_roots->size() && (*match_.copied_roots)[at] != 0;
+}
+
 plan::Choice BudgetedStep::choice(ValueId value) const {
   const plan::Choices& choices = match_.plan->choices;
   const auto at = static_cast<size_t>(value);

@@ -62,7 +62,9 @@ TEST(Budget, GovernsWhatIsInACheckpointOfItsStepWhateverThatOnesPolicy) {
       chain.clear();
       memory::reset_peak();
       const auto step = session.step();
-      checkpoint({.policy = policy}, [&](const Tensor& t) { return chain.loss(t); }, x).backward();
+      checkpoint(
+          {.policy = policy}, [&](const Tensor& t) { return chain.loss(t); }, x)
+          .backward();
       peak_bytes = memory::peak_bytes();
     }
     ASSERT_TRUE(session.plan());
