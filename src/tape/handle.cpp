@@ -49,6 +49,9 @@ Handle::~Handle() {
   if (holds_ == kNone) return;
   tape->handles.remove_keeper(*this);
   tape->remove_holder(holds_, tensor_.storage());
+  if (!tape->value(holds_).held) return;
+  tensor_ = at::Tensor();  // the tape has it, too
+  tape->keeper_gone(holds_);
 }
 
 void Handle::call_pack_hook(const at::Tensor& tensor) {

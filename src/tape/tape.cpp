@@ -285,6 +285,11 @@ void Tape::nobody_reach(ValueId id) {
   sweeping.dirty = true;
 }
 
+void Tape::keeper_gone(ValueId id) {
+  if (value(id).alive == 0) nobody_alive(id);
+  if (value(id).reach == 0) nobody_reach(id);
+}
+
 void Tape::nobody_pending(ValueId id) {
   if (value(id).uses == 0) value(id).rebuilt = c10::Storage();
 }

@@ -131,6 +131,7 @@ class Tape {
   demand::Work& work(Alive) { return alive_work_; }
   demand::Work& work(Pending) { return pending_work_; }
   demand::Work& work(Reach) { return reach_work_; }
+  void keeper_gone(ValueId value);  // a handle that kept a root has ended; the tape holds it too
   void nobody_alive(ValueId value);
   void nobody_pending(ValueId value);
   void nobody_reach(ValueId value);

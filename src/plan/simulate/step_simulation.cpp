@@ -48,6 +48,7 @@ StepSimulation::StepSimulation(const Graph& graph, Effort* effort)
   for (size_t e = 0; e < graph.events.size(); ++e) {
     if (graph.events[e].kind == EventKind::drop) dropped_[at(graph.events[e].id)] = e;
   }
+  sweeps_ = several_ || leaves_roots();
   find_nodes();
   find_moves();
   drops_in_forward_ =

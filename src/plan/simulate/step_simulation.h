@@ -222,6 +222,7 @@ class StepSimulation {
   bool in_plain_backward() const { return now_.in_backward && !now_.in_recorded_backward; }
   bool ends_backwards() const { return several_ || rules_ != nullptr; }
   void end_backward();  // another may follow
+  bool leaves_roots() const;
   void sweep();
   class Swept;
   void unpack(HandleId handle);
@@ -258,6 +259,7 @@ class StepSimulation {
   std::vector<int64_t> bytes_;      // by value; 0 for what came from outside
   size_t first_unpack_ = 0;
   const bool several_;            // backwards
+  bool sweeps_ = false;           // as a backward begins: there may be what nothing needs
   std::vector<int32_t> node_;     // by handle: whose it is, as the backward that unpacks it last shows
   std::vector<size_t> dropped_;   // by handle: the event; none: the end
   std::vector<size_t> offered_;   // by value: the event in which forward first asks whether to hold it; none: the end

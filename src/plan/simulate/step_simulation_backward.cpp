@@ -19,7 +19,7 @@ void StepSimulation::begin_backward() {
     if (now_.consumed[at(h)] == 0) change_need<Pending>(*this, graph_.handles[at(h)], 1);
   }
   if (!ends_backwards()) now_.saved.clear();
-  if (several_ && rules_ == nullptr && in_plain_backward()) sweep();
+  if (sweeps_ && rules_ == nullptr && in_plain_backward()) sweep();
 }
 
 // The step as sweep.h sees it.
@@ -88,6 +88,31 @@ class StepSimulation::Rules {
  private:
   StepSimulation& step_;
 };
+
+// Whether the first backward begins with roots that were read, and that nothing saved could come to need.
+bool StepSimulation::leaves_roots() const {
+  std::vector<char> needed(graph_.values.size());
+  std::vector<ValueId> work;
+  const auto need = [&](ValueId v) {
+    if (std::exchange(needed[at(v)], 1) == 0) work.push_back(v);
+  };
+  for (size_t h = 0; h < dropped_.size(); ++h) {
+    if (dropped_[h] > first_unpack_) need(graph_.handles[h]);
+  }
+  while (!work.empty()) {
+    const OpId producer = graph_.values[at(work.back())].producer;
+    work.pop_back();
+    if (producer != kNone) for_each_read(graph_.ops[at(producer)], need);
+  }
+  for (size_t o = 0; o < graph_.ops.size(); ++o) {
+    bool leaves = false;
+    for_each_read(graph_.ops[at(static_cast<OpId>(o))], [&](ValueId v) {
+      leaves |= graph_.values[at(v)].producer == kNone && bytes_[at(v)] > 0 && needed[at(v)] == 0;
+    });
+    if (leaves && repeatable_[o] != 0) return true;
+  }
+  return false;
+}
 
 // What earlier graphs left, and nothing needs any more.
 void StepSimulation::sweep() {
