@@ -5,6 +5,7 @@
 #include "memory/allocator.h"
 #include "tape/budgeted_step.h"
 #include "tape/fate.h"
+#include "tape/timeline.h"
 
 #include "tape/writes.h"
 
@@ -179,6 +180,7 @@ void Arguments::prepare_write(Tape& tape, TensorArg& arg, const at::Tensor& seen
   } else if (v.bytes <= kSmallRootBytes && may_copy(tape, arg.value)) {
     const memory::OwnerScope owner(memory::Owner::kept);
     copies_.emplace_back(arg.value, memory::copy_of(seen.storage()));
+    if (tape.timeline) tape.timeline->track(copies_.back().second);
     took_memory_ = true;
   } else {
     repeatable_ = false;
