@@ -74,8 +74,9 @@ bool BudgetedStep::holds_root(ValueId value) const {
 }
 
 bool BudgetedStep::copies_root(ValueId value) const {
+  const auto& copied = match_.copied_roots;
   const auto at = static_cast<size_t>(value);
-  return at < match_.copied_roots->size() && (*match_.copied_roots)[at] != 0;
+  return match_.plan && at < copied->size() && (*copied)[at] != 0;
 }
 
 plan::Choice BudgetedStep::choice(ValueId value) const {
