@@ -2,12 +2,7 @@
 
 #include <algorithm>
 
-#include <cstdio>
-#include <cstdlib>
-#include <set>
 #include "plan/graph/roots.h"
-#include "plan/simulate/history.h"
-#include "plan/simulate/simulator.h"
 #include "report/median.h"
 
 namespace retrace {
@@ -44,109 +39,7 @@ void StepProfile::learn(const BudgetedStep& step, Timeline& timeline, const Step
   if (step_seconds.size() == kStepsTimed) step_seconds.erase(step_seconds.begin());
   step_seconds.push_back(timeline.seconds());
   seconds = median(step_seconds);
-  const auto raw = graph;
-  const auto before = getenv("DBGP") && planned()
-                          ? std::make_shared<const plan::Graph>(plan::without(*graph, *planned()->unheld_roots))
-                          : graph;
-  const auto old_start = start;
-  const bool fresh = !timeline.follows();
   if (!timeline.follows()) learn_graph(timeline, begin);
-  if (const Planned* const pl = planned(); getenv("DBGP") && pl && step.plan() == pl->plan && step.kept_to_plan() &&
-                                           pl->peak_bytes(begin) != timeline.peak_bytes()) {
-    const auto& ch = pl->plan->choices;
-    const auto o1 = plan::Simulator(*before).run(ch, true), o2 = plan::Simulator(*graph).run(ch, true);
-    std::fprintf(stderr,
-                 "DBGP peak %ld predicted %ld fresh %d start %ld planstart %ld graphstart %ld; sim(old) %ld@%zu "
-                 "sim(new) %ld@%zu of %zu events %zu\n",
-                 (long)timeline.peak_bytes(), (long)pl->peak_bytes(begin), fresh, (long)begin.bytes,
-                 (long)pl->start_bytes, (long)old_start.bytes, (long)o1.peak_bytes, o1.peak_event, (long)o2.peak_bytes,
-                 o2.peak_event, before->events.size(), graph->events.size());
-    for (size_t v = 0; v < pl->unheld_roots->size(); ++v)
-      if ((*pl->unheld_roots)[v]) std::fprintf(stderr, " unheld v%zu", v);
-    std::fprintf(stderr, "\n");
-    if (fresh) {
-      const auto& g = *graph;
-      for (size_t e = 0; e < std::min(before->events.size(), g.events.size()); ++e) {
-        const auto &a = before->events[e], &b = g.events[e];
-        if (a.kind != b.kind || a.id != b.id) {
-          std::fprintf(stderr, " events differ at %zu: kind %d/%d id %d/%d\n", e, (int)a.kind, (int)b.kind, a.id, b.id);
-          break;
-        }
-        if (a.other_bytes - old_start.bytes != b.other_bytes - begin.bytes ||
-            a.other_peak - old_start.bytes != b.other_peak - begin.bytes)
-          std::fprintf(stderr, "  *event %zu kind %d id %d %s other %ld/%ld peak %ld/%ld\n", e, (int)b.kind, b.id,
-                       b.kind == plan::EventKind::op ? g.ops[b.id].name.c_str() : "",
-                       (long)(a.other_bytes - old_start.bytes), (long)(b.other_bytes - begin.bytes),
-                       (long)(a.other_peak - old_start.bytes), (long)(b.other_peak - begin.bytes));
-      }
-      for (size_t v = 0; v < std::min(before->values.size(), g.values.size()); ++v)
-        if (before->values[v].producer != g.values[v].producer) {
-          std::fprintf(stderr, "  v%zu producer %d/%d raw %d", v, before->values[v].producer, g.values[v].producer,
-                       raw->values[v].producer);
-          const int o = std::max(before->values[v].producer, g.values[v].producer);
-          for (auto* gg : {before.get(), &g}) {
-            std::fprintf(stderr, " | op%d %s:", o, gg->ops[o].name.c_str());
-            for (auto& a : gg->ops[o].args)
-              std::fprintf(stderr, " v%d%s%s->%d%s", a.value, a.shape_only ? "s" : "",
-                           gg->values[a.value].external       ? "X"
-                           : gg->values[a.value].producer < 0 ? "R"
-                                                              : "",
-                           a.becomes, a.becomes >= 0 && gg->values[a.becomes].producer < 0 ? "R" : "");
-          }
-          std::fprintf(stderr, "\n");
-        }
-      std::vector<std::set<int>> sim(g.events.size());
-      for (size_t e = 0; e < g.events.size(); ++e) {
-        plan::History h;
-        h.live_event = e;
-        plan::Simulator(g).run(ch, h);
-        for (auto& l : h.live)
-          if (l.value >= 0 && !g.values[l.value].external) sim[e].insert(l.value);
-      }
-      auto& rt = timeline.dbg_live;
-      rt.resize(g.events.size() + 1);
-      auto has = [&](size_t e, int v) {
-        if (e >= rt.size()) return false;
-        for (auto& x : rt[e])
-          if (x.first == v) return true;
-        return false;
-      };
-      static const char* kinds[] = {"op", "save", "release", "unpack", "drop", "end"};
-      for (size_t e = 0; e < g.events.size(); ++e) {
-        std::string extra, missing;
-        if (!rt[e].empty())
-          for (auto& [v, c] : rt[e])
-            if (g.values[v].bytes && !sim[e].count(v) && (e == 0 || !sim[e - 1].count(v)))
-              extra += " v" + std::to_string(v) + c + "(" + std::to_string(g.values[v].bytes) + ")";
-        if (!rt[e].empty() && e + 1 < rt.size() && !rt[e + 1].empty())
-          for (int v : sim[e])
-            if (g.values[v].bytes && !has(e, v) && !has(e + 1, v))
-              missing += " v" + std::to_string(v) + "(" + std::to_string(g.values[v].bytes) + ")";
-        const auto& b = g.events[e];
-        std::string args;
-        if (b.kind == plan::EventKind::op) {
-          for (auto& a : g.ops[b.id].args)
-            args += " v" + std::to_string(a.value) + (a.shape_only ? "s" : "") +
-                    (g.values[a.value].external       ? "X"
-                     : g.values[a.value].producer < 0 ? "R"
-                                                      : "") +
-                    (a.becomes >= 0 ? "->" + std::to_string(a.becomes) + (g.values[a.becomes].producer < 0 ? "R" : "")
-                                    : "");
-          for (auto f : g.ops[b.id].fresh)
-            args += " =v" + std::to_string(f) + (g.values[f].producer < 0 ? "R" : "") + "(" +
-                    std::to_string(g.values[f].bytes) + ")c" + std::to_string(ch[f].index());
-        }
-        if (b.kind == plan::EventKind::save || b.kind == plan::EventKind::unpack || b.kind == plan::EventKind::drop)
-          args = " v" + std::to_string(g.handles[b.id]);
-        if (getenv("DBGA") || !extra.empty() || !missing.empty() || e == o2.peak_event)
-          std::fprintf(stderr, "  %zu %s %d %s%s | other %ld peak %ld | sim peak %ld%s%s%s%s\n", e, kinds[(int)b.kind],
-                       b.id, b.kind == plan::EventKind::op ? g.ops[b.id].name.c_str() : "", args.c_str(),
-                       (long)(b.other_bytes - begin.bytes), (long)(b.other_peak - begin.bytes),
-                       (long)(o2.event_peaks[e] - begin.bytes), extra.empty() ? "" : " | EXTRA", extra.c_str(),
-                       missing.empty() ? "" : " | MISSING", missing.c_str());
-      }
-    }
-  }
   learn_plan(step, timeline.peak_bytes(), begin);
 }
 

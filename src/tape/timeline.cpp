@@ -1,6 +1,4 @@
 #include "tape/timeline.h"
-#include <cstdio>
-#include <cstdlib>
 
 #include <algorithm>
 
@@ -53,24 +51,6 @@ void Timeline::raise_peaks(int64_t peak, int64_t plain_peak) {
   plain_.back().peak = std::max(plain_.back().peak, plain_peak);
 }
 
-void Timeline::dbg_note(const Tape& tape) {
-  if (!getenv("DBGP")) return;
-  std::vector<std::pair<int, char>> now;
-  for (ValueId id = 0; id < tape.next_value(); ++id) {
-    const Value& v = tape.value(id);
-    if (v.external) continue;
-    if (v.held || v.rebuilt || tape.is_living(id))
-      now.push_back({id, v.rebuilt ? 'r'
-                         : v.held  ? (v.producer < 0     ? 'R'
-                                      : v.held.is_copy() ? 'c'
-                                      : v.keep           ? 'k'
-                                                         : 'h')
-                                   : 'p'});
-  }
-  dbg_live.resize(graph_.events.size() + 1);
-  dbg_live[graph_.events.size()] = now;
-}
-
 // At the moment at which the latest window was closed.
 void Timeline::add_event(plan::EventKind kind, int32_t id) {
   graph_.events.push_back({kind, id, window_.now, window_.now, window_.gradients});
@@ -79,7 +59,6 @@ void Timeline::add_event(plan::EventKind kind, int32_t id) {
 
 // What only the tape refers to any more, the program has let go of.
 void Timeline::note_releases(Tape& tape) {
-  dbg_note(tape);
   close_window();
   find_externals_left(tape);
   size_t looks = 0;

@@ -23,8 +23,6 @@ struct WrittenStep {
 
 class Timeline {
  public:
-  std::vector<std::vector<std::pair<int, char>>> dbg_live;
-  void dbg_note(const Tape& tape);
   // `like`: a step that this one may be like: then nothing grows while it is recorded. `follows`: it is expected to be.
   Timeline(std::shared_ptr<const NameTable> names, const WrittenStep& like, bool follows);
 
