@@ -5,7 +5,6 @@
 #include "memory/allocator.h"
 #include "tape/budgeted_step.h"
 #include "tape/fate.h"
-#include "tape/timeline.h"
 
 #include "tape/writes.h"
 
@@ -19,11 +18,10 @@ bool covers_storage(const at::Tensor& t) {
   return t.nbytes() == t.storage().nbytes() && t.is_non_overlapping_and_dense();
 }
 
-// As a plan counts on. Without one: instead of what was forgotten and needs the old content, if that takes more. Where nothing was
-// forgotten and there is a budget, if it fits, and nothing is evicted for it that could then be rebuilt from nothing else.
+// Instead of what was forgotten and needs the old content, if that takes more. Where nothing was forgotten and there is a budget,
+// if it fits, and nothing is evicted for it that could then be rebuilt from nothing else.
 bool may_copy(Tape& tape, ValueId id) {
   const Value& before = tape.value(id);
-  if (tape.budgeted_step && tape.budgeted_step->copies_root(id)) return true;
   if (before.alive > 0) return before.bytes <= forgotten_behind(tape, id);
   if (!tape.budgeted_step) return true;
   const int64_t wanted_bytes = memory::live_bytes() + before.bytes;
@@ -174,16 +172,13 @@ bool Arguments::copy_may_pay(const Tape& tape, ValueId id) const {
 // The content that is about to be overwritten must stay available to whoever is rebuilt from it, this op included.
 void Arguments::prepare_write(Tape& tape, TensorArg& arg, const at::Tensor& seen) {
   const Value& v = tape.value(arg.value);
-  if (v.held.is_copy()) return;
-  if (tape.is_root(v) && v.bytes > kSmallRootBytes) repeatable_ = false;
-  if (!(replayable() || v.consumed)) return;
+  if (!(replayable() || v.consumed) || v.held.is_copy()) return;
   if (!tape.is_root(v)) return need_recipe(tape, arg.value);
   if (!copy_may_pay(tape, arg.value)) {
     repeatable_ = false;
   } else if (v.bytes <= kSmallRootBytes && may_copy(tape, arg.value)) {
     const memory::OwnerScope owner(memory::Owner::kept);
     copies_.emplace_back(arg.value, memory::copy_of(seen.storage()));
-    if (tape.timeline) tape.timeline->track(copies_.back().second);
     took_memory_ = true;
   } else {
     repeatable_ = false;

@@ -183,7 +183,10 @@ class Recording {
       if (!tape.value(v).unwritten) mark_made(tape, v, outputs_[i], reads_nothing());
       op_->fresh.push_back({static_cast<int32_t>(i), v});
     }
-    for (auto& [before, copy] : arguments_.take_copies()) tape.hold_copy(before, std::move(copy));
+    for (auto& [before, copy] : arguments_.take_copies()) {
+      tape.hold_copy(before, std::move(copy));
+      if (tape.timeline) tape.timeline->copied(before, tape.value(before).bytes);
+    }
     for (const size_t i : written()) {
       TensorArg& arg = op_->args[i];
       const auto same = std::find_if(written().begin(), written().end(), [&](size_t j) {

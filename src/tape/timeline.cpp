@@ -87,7 +87,7 @@ void Timeline::find_externals_left(const Tape& tape) {
       ++next_look_;
       continue;
     }
-    if (v.held && !v.held.is_copy() && !copies_.contains(id)) copied(id, v.bytes);
+    if (v.held && !copies_.contains(id)) copied(id, v.bytes);
     held_externals_[next_look_] = held_externals_.back();
     held_externals_.pop_back();
   }

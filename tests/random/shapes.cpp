@@ -104,7 +104,7 @@ bool may_leak(const Program& program) {
 // graph stands (a weight, when it is updated), steps that follow a plan copy less than the one it was made from, or more.
 bool is_predicted_exactly(const Program& program) {
   return std::none_of(program.statements.begin(), program.statements.end(),
-                      [](const Statement& s) { return is_backward(s) && s.ints.at(0) != 0; });
+                      [](const Statement& s) { return s.op == "update" || (is_backward(s) && s.ints.at(0) != 0); });
 }
 
 // One session after another, until all steps have run.

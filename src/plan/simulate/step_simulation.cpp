@@ -8,8 +8,8 @@ namespace retrace::plan {
 namespace {
 
 // In the time that a simple event takes.
-constexpr int64_t kRestored = 8;  // values, or events
-constexpr int64_t kLooks = 8;     // at values
+constexpr int64_t kCopied = 8;  // values, or events
+constexpr int64_t kLooks = 8;   // at values
 
 // Of two to the minus forty seconds: sums of such are exact, so a step costs the same in whatever order it is added up.
 double rounded(double seconds) { return std::ldexp(std::round(std::ldexp(seconds, 40)), -40); }
@@ -114,7 +114,7 @@ void StepSimulation::resume_from(const SimulationState& state, const Choices& ch
   limits_ = limits;
   now_ = state;
   stopped_ = false;
-  if (effort_ != nullptr) effort_->spend(static_cast<int64_t>(now_.values.size() + peaks_.late.size()) / kRestored);
+  if (effort_ != nullptr) effort_->spend(static_cast<int64_t>(now_.values.size() + peaks_.late.size()) / kCopied);
 }
 
 void StepSimulation::recount() {
@@ -288,7 +288,7 @@ void StepSimulation::list_live() {
     if (b.references > 0 && b.value != kNone) seen_.push_back({b.value, b.rebuilt});
   }
   for (size_t v = 0; v < now_.values.size(); ++v) {
-    if (is_held_apart(now_.values[v])) seen_.push_back({static_cast<ValueId>(v), false});
+    if (now_.values[v].way > kAsItIs) seen_.push_back({static_cast<ValueId>(v), false});
   }
 }
 
@@ -305,9 +305,8 @@ void StepSimulation::note_history(int64_t extra) {
                                                                        : other});
   }
   for (size_t v = 0; v < now_.values.size(); ++v) {
-    if (!is_held_apart(now_.values[v])) continue;
-    const int way = std::max<int>(now_.values[v].way, kAsItIs);  // a copy is as large
-    history->live.push_back({static_cast<ValueId>(v), graph_.values[v].bytes_in(way), kept});
+    const int way = now_.values[v].way;
+    if (way > kAsItIs) history->live.push_back({static_cast<ValueId>(v), graph_.values[v].bytes_in(way), kept});
   }
 }
 
@@ -366,12 +365,9 @@ int StepSimulation::wanted_way(ValueId id) const {
 
 void StepSimulation::run_forward(OpId id) {
   if (rules_ != nullptr) rules_->op_begins(id);
-  const Op& o = graph_.ops[at(id)];
-  for (const Arg& arg : o.args) {
-    if (arg.becomes != kNone && !arg.shape_only && repeatable_[at(id)] != 0) copy(arg.value);
-  }
   note_peak(costs_[at(id)].working_bytes);
   early_peak_ = event_peak_;
+  const Op& o = graph_.ops[at(id)];
   for (const ValueId v : o.fresh) begin_storage(v);
   for (const Arg& arg : o.args) {
     if (arg.becomes != kNone) overwrite(arg);
@@ -391,19 +387,8 @@ void StepSimulation::begin_storage(ValueId id) {
   reference(storage_buffer(its));  // the program's
 }
 
-// So that whoever is rebuilt from its content has it, and the operator that overwrites it can run again.
-void StepSimulation::copy(ValueId root) {
-  const SimValue& v = value(root);
-  if (rules_ != nullptr || v.producer != kNone || v.way == kCopied) return;
-  stop_holding(root);
-  becomes_source<Alive>(*this, root);
-  becomes_source<Pending>(*this, root);
-  value(root).way = kCopied;
-  add_held(graph_.values[at(root)].bytes);
-}
-
 void StepSimulation::overwrite(const Arg& arg) {
-  if (!is_plain && value(arg.value).way != kCopied) stop_holding(arg.value);
+  if (!is_plain) stop_holding(arg.value);
   const int32_t its = storage(arg.becomes);
   now_.current[at(its)] = arg.becomes;
   buffer(storage_buffer(its)).value = arg.becomes;
@@ -470,7 +455,7 @@ void StepSimulation::stop_holding(ValueId id) {
     if (v.pending == 0 && v.uses == 0) free_rebuilt(id);
     return ceases_source<Alive>(*this, id);
   }
-  const int64_t bytes = v.way == kCopied ? graph_.values[at(id)].bytes : way_cost(id, v.way).bytes;
+  const int64_t bytes = way_cost(id, v.way).bytes;
   now_.held_bytes -= bytes;
   if (v.way == kAsItIs) {
     unreference(storage_buffer(storage(id)));

@@ -27,9 +27,6 @@ struct SimValue {
 inline bool is_held(const SimValue& v) { return v.way != kNone; }
 // No way of its own: it was rebuilt for a node that drops it as soon as it has run, and is held until then.
 inline constexpr int16_t kUnpacked = -2;
-// Nor this: a root that has been overwritten is held as a copy.
-inline constexpr int16_t kCopied = -3;
-inline bool is_held_apart(const SimValue& v) { return v.way > kAsItIs || v.way == kCopied; }  // from its storage
 
 struct SimOp {
   std::span<const Arg> args;
@@ -151,8 +148,7 @@ class StepSimulation {
       stop_holding(id);  // what is evicted may need a root
   }
   void nobody_reach(ValueId id) {
-    const SimValue& v = value(id);
-    if (in_plain_backward() && v.producer == kNone && (v.way == kCopied || released(id))) stop_holding(id);
+    if (in_plain_backward() && value(id).producer == kNone && released(id)) stop_holding(id);
   }
   void nobody_pending(ValueId id) {
     if (value(id).uses == 0 && value(id).way != kUnpacked) free_rebuilt(id);
@@ -222,7 +218,6 @@ class StepSimulation {
   void hold_if_wanted(ValueId id);
   void save(HandleId handle);
   void release_storage(ValueId id);
-  void copy(ValueId root);
 
   bool in_plain_backward() const { return now_.in_backward && !now_.in_recorded_backward; }
   bool ends_backwards() const { return several_ || rules_ != nullptr; }

@@ -105,11 +105,11 @@ bool StepSimulation::leaves_roots() const {
     if (producer != kNone) for_each_read(graph_.ops[at(producer)], need);
   }
   for (size_t o = 0; o < graph_.ops.size(); ++o) {
-    for (const Arg& arg : graph_.ops[o].args) {
-      const Value& read = graph_.values[at(arg.value)];
-      const bool holds = !arg.shape_only && repeatable_[o] != 0 && (!read.external || arg.becomes != kNone);
-      if (holds && read.producer == kNone && needed[at(arg.value)] == 0) return true;
-    }
+    bool leaves = false;
+    for_each_read(graph_.ops[at(static_cast<OpId>(o))], [&](ValueId v) {
+      leaves |= graph_.values[at(v)].producer == kNone && bytes_[at(v)] > 0 && needed[at(v)] == 0;
+    });
+    if (leaves && repeatable_[o] != 0) return true;
   }
   return false;
 }
