@@ -287,7 +287,7 @@ void Tape::nobody_reach(ValueId id) {
 
 void Tape::keeper_gone(ValueId id) {
   if (value(id).alive == 0) nobody_alive(id);
-  if (value(id).reach == 0) nobody_reach(id);
+  if (counts_reach_ && value(id).reach == 0) nobody_reach(id);
 }
 
 void Tape::nobody_pending(ValueId id) {
