@@ -269,7 +269,6 @@ PlanMatch StepPlanner::match_for(const StepProfile& profile) const {
   match.plan = planned->plan;
   match.kinds = planned->kinds;
   match.unheld_roots = planned->unheld_roots;
-  match.copied_roots = planned->copied_roots;
   match.is_new = !planned->followed;
   return match;
 }

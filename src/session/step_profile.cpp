@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "plan/graph/roots.h"
 #include "report/median.h"
 
 namespace retrace {
@@ -108,8 +107,6 @@ void StepProfile::adopt(FoundPlan found, const StepStart& begin, bool in_backgro
   as_predicted = true;
   Planned planned;
   planned.kinds = kinds_of(plan, *graph);
-  planned.copied_roots =
-      std::make_shared<const std::vector<char>>(plan::copied_roots(plan::without(*graph, found.unheld_roots)));
   planned.unheld_roots = std::make_shared<const std::vector<char>>(std::move(found.unheld_roots));
   planned.plan = std::make_shared<const plan::Plan>(std::move(found.plan));
   planned.start_bytes = begin.bytes;

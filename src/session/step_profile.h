@@ -36,7 +36,6 @@ struct Planned {
   std::shared_ptr<const plan::Plan> plan;
   std::shared_ptr<const store::Kinds> kinds;              // by value
   std::shared_ptr<const std::vector<char>> unheld_roots;  // by value
-  std::shared_ptr<const std::vector<char>> copied_roots;  // by value
   int64_t start_bytes = 0;                                // live at the start, that its peak counts on
   bool followed = false;                                  // to the end of a step
   bool in_background = false;                             // found there, by a full search

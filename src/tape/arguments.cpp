@@ -58,14 +58,8 @@ void Arguments::read(Tape& tape, const std::vector<c10::IValue>& stack) {
   const bool leaves_out = leaves_out_written(tape);
   for (const size_t i : written_) {
     op_.args[i].shape_only = leaves_out;
-    if (leaves_out) continue;
-    if (traits_.batch_norm) needs_content(tape, op_.args[i].value);
-    prepare_write(tape, op_.args[i], seen_[i]);
+    if (!leaves_out) prepare_write(tape, op_.args[i], seen_[i]);
   }
-}
-
-void Arguments::needs_content(const Tape& tape, ValueId id) {
-  if (tape.value(id).fleeting || fate_of(tape, id) == Fate::unheld_root) repeatable_ = false;
 }
 
 bool Arguments::is_written(ValueId value) const {
@@ -136,8 +130,7 @@ void Arguments::read_tensor(Tape& tape, const at::Tensor& tensor, size_t slot, i
     tape.make_root(arg.value);  // somebody wrote it with a pointer
     tape.value(arg.value).unwritten = false;
   }
-  const bool may_be_left_out = written && traits_.batch_norm;
-  if (looks && !may_be_left_out) needs_content(tape, arg.value);
+  if (looks && (v.fleeting || fate_of(tape, arg.value) == Fate::unheld_root)) repeatable_ = false;
   seen_.push_back(tensor);
 }
 
@@ -156,11 +149,9 @@ bool Arguments::leaves_out_written(const Tape& tape) const {
 
 // Something saved is to be rebuilt from what is there, or may come to be: then it must be had again. Else a copy is there only
 // to run this operator again, which makes nothing but what it overwrites (an optimizer's update, say), or as a rule what is as
-// large as what it reads. The new content is where the program has it anyway. A plan has decided.
-bool Arguments::copy_may_pay(const Tape& tape, ValueId id) const {
-  const Value& before = tape.value(id);
+// large as what it reads. The new content is where the program has it anyway.
+bool Arguments::copy_may_pay(const Value& before) const {
   if (before.alive > 0 || before.reach > 0) return true;
-  if (tape.budgeted_step && tape.budgeted_step->follows_plan()) return tape.budgeted_step->copies_root(id);
   if (traits_.only_writes) return false;
   int64_t read_bytes = 0;
   for (const TensorArg& arg : op_.args) {
@@ -174,7 +165,7 @@ void Arguments::prepare_write(Tape& tape, TensorArg& arg, const at::Tensor& seen
   const Value& v = tape.value(arg.value);
   if (!(replayable() || v.consumed) || v.held.is_copy()) return;
   if (!tape.is_root(v)) return need_recipe(tape, arg.value);
-  if (!copy_may_pay(tape, arg.value)) {
+  if (!copy_may_pay(v)) {
     repeatable_ = false;
   } else if (v.bytes <= kSmallRootBytes && may_copy(tape, arg.value)) {
     const memory::OwnerScope owner(memory::Owner::kept);

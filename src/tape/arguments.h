@@ -42,9 +42,8 @@ class Arguments {
   bool writes(size_t slot) const;
   bool may_write_anything(const Tape& tape) const;
   void suspect_all();
-  void needs_content(const Tape& tape, ValueId value);  // to be run again
   bool leaves_out_written(const Tape& tape) const;
-  bool copy_may_pay(const Tape& tape, ValueId id) const;
+  bool copy_may_pay(const Value& before) const;
   void prepare_write(Tape& tape, TensorArg& arg, const at::Tensor& seen);
   void need_recipe(Tape& tape, ValueId value);
 

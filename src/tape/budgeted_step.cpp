@@ -73,12 +73,6 @@ bool BudgetedStep::holds_root(ValueId value) const {
   return !match_.plan || !unheld || at >= unheld->size() || (*unheld)[at] == 0;
 }
 
-bool BudgetedStep::copies_root(ValueId value) const {
-  const auto& copied = match_.copied_roots;
-  const auto at = static_cast<size_t>(value);
-  return match_.plan && at < copied->size() && (*copied)[at] != 0;
-}
-
 plan::Choice BudgetedStep::choice(ValueId value) const {
   const plan::Choices& choices = match_.plan->choices;
   const auto at = static_cast<size_t>(value);

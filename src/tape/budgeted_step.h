@@ -23,7 +23,6 @@ struct PlanMatch {
   std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
   std::shared_ptr<const store::Kinds> kinds;              // by value: how to hold it; null: as it is
   std::shared_ptr<const std::vector<char>> unheld_roots;  // by value: holding them does not pay
-  std::shared_ptr<const std::vector<char>> copied_roots;  // by value: the plan counts on a copy when it is overwritten
   std::shared_ptr<const plan::RelatedPlan> related;       // for a step without a plan of its own; null: none
   int64_t budget_bytes = 0;                               // of that kind of step; kNoBudget: it is only measured
   double share = 0;                                       // that it is of the plain program's peak; 0: given in bytes
@@ -58,7 +57,6 @@ class BudgetedStep final : public memory::Governor {
   bool only_measures() const { return only_measures_; }
   bool is_in_bytes() const { return match_.share == 0 && !only_measures_; }  // not a share of what is not known yet
   bool holds_root(ValueId value) const;
-  bool copies_root(ValueId value) const;  // by the plan
 
   void attach(const std::shared_ptr<SharedTape>& shared, Tape& tape);
   void meets_op(size_t index, uint64_t prefix_hash, uint64_t kind);

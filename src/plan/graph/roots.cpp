@@ -103,18 +103,6 @@ std::vector<char> idle_roots(const Graph& graph) {
       });
 }
 
-std::vector<char> copied_roots(const Graph& graph) {
-  std::vector<char> copied(graph.values.size());
-  for (size_t o = 0; o < graph.ops.size(); ++o) {
-    for (const Arg& arg : graph.ops[o].args) {
-      const bool is_root = graph.values[at(arg.value)].producer == kNone && !arg.shape_only;
-      if (is_root && arg.becomes != kNone && graph.values[at(arg.becomes)].producer == static_cast<OpId>(o))
-        copied[at(arg.value)] = 1;
-    }
-  }
-  return copied;
-}
-
 Graph without(Graph graph, const std::vector<char>& roots) {
   const auto readers = readers_of(graph);
   for (size_t v = 0; v < graph.values.size() && v < roots.size(); ++v) {

@@ -14,9 +14,6 @@ std::vector<char> unsaved_roots(const Graph& graph);
 // Of those, and of what came from outside: the ones whose holding lets nothing be forgotten that is larger.
 std::vector<char> idle_roots(const Graph& graph);
 
-// By value: overwritten by an operator that can be run again, which takes a copy of it.
-std::vector<char> copied_roots(const Graph& graph);
-
 // The step if these roots are not held: what reads them cannot be run again, so what that makes are roots.
 Graph without(Graph graph, const std::vector<char>& roots);
 
