@@ -53,8 +53,11 @@ const std::unordered_map<std::string, SilentWrite> kSilentWrites = {
 
 // Operators that return scratch for their backward, with padding that nobody writes. Rebuilt like anything else, but not
 // compared.
-const std::unordered_map<std::string, int> kScratchOutputs = {
-    {"aten::mkldnn_rnn_layer", 3}, {"aten::cudnn_batch_norm", 3}, {"aten::_cudnn_rnn", 3}, {"aten::miopen_rnn", 3}};
+const std::unordered_map<std::string, int> kScratchOutputs = {{"aten::_ctc_loss", 1},
+                                                              {"aten::mkldnn_rnn_layer", 3},
+                                                              {"aten::cudnn_batch_norm", 3},
+                                                              {"aten::_cudnn_rnn", 3},
+                                                              {"aten::miopen_rnn", 3}};
 
 bool takes_generator(const c10::Argument& argument) {
   return argument.type()->str().find("Generator") != std::string::npos;
