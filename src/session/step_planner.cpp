@@ -267,6 +267,7 @@ PlanMatch StepPlanner::match_for(const StepProfile& profile) const {
   const Planned* const planned = profile.planned();
   if (!planned) return match;
   match.plan = planned->plan;
+  match.graph = profile.graph;
   match.kinds = planned->kinds;
   match.unheld_roots = planned->unheld_roots;
   match.is_new = !planned->followed;

@@ -32,6 +32,7 @@ class Arguments {
   const Tensors& seen() const { return seen_; }          // parallel to op.args
   const Positions& written() const { return written_; }  // positions in op.args
   bool is_written(ValueId value) const;
+  bool reads_unheld_root(const Tape& tape) const;    // of the plan, which may have changed since it was read
   bool took_memory() const { return took_memory_; }  // for content that is about to be overwritten
   using Copy = std::pair<ValueId, c10::Storage>;
   std::vector<Copy> take_copies() { return std::move(copies_); }  // of what was overwritten
@@ -55,6 +56,7 @@ class Arguments {
   bool silent_writes_ = false;  // whether the operator writes what its schema does not admit to
   Tensors seen_;
   Positions written_;
+  c10::SmallVector<ValueId, 4> roots_read_;
   std::vector<Copy> copies_;
   struct Needed {
     ValueId value;

@@ -67,6 +67,14 @@ void BudgetedStep::meets_op(size_t index, uint64_t prefix_hash, uint64_t kind) {
   diverged_ = !match_.prefix_hashes;
 }
 
+bool BudgetedStep::expects(const Op& op, size_t index) const {
+  if (!match_.plan || index >= match_.graph->ops.size()) return false;
+  const plan::Op& expected = match_.graph->ops[index];
+  return expected.name == op.name() &&
+         std::equal(expected.args.begin(), expected.args.end(), op.args.begin(), op.args.end(),
+                    [](const plan::Arg& a, const TensorArg& b) { return a.value == b.value; });
+}
+
 bool BudgetedStep::holds_root(ValueId value) const {
   const auto& unheld = match_.unheld_roots;
   const auto at = static_cast<size_t>(value);

@@ -19,7 +19,8 @@ namespace retrace {
 
 // A plan, and how to tell whether a step is the one it was made for.
 struct PlanMatch {
-  std::shared_ptr<const plan::Plan> plan;  // null: none
+  std::shared_ptr<const plan::Plan> plan;    // null: none
+  std::shared_ptr<const plan::Graph> graph;  // of the step it was made for
   std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
   std::shared_ptr<const store::Kinds> kinds;              // by value: how to hold it; null: as it is
   std::shared_ptr<const std::vector<char>> unheld_roots;  // by value: holding them does not pay
@@ -59,6 +60,8 @@ class BudgetedStep final : public memory::Governor {
   bool holds_root(ValueId value) const;
 
   void attach(const std::shared_ptr<SharedTape>& shared, Tape& tape);
+  // Whether it is what the plan has here, as far as that can be told before it runs.
+  bool expects(const Op& op, size_t index) const;
   void meets_op(size_t index, uint64_t prefix_hash, uint64_t kind);
   void begins_backward();  // with its tape not locked
 

@@ -97,8 +97,9 @@ class Recording {
     // In this very operator LibTorch has set its thread's number of threads, which it does once: it ran with both.
     if (arguments_.replayable() && Settings::threads_now() != tape.settings(op_->settings).threads)
       arguments_.cannot_be_repeated();
-    const OpId id = arguments_.replayable() ? tape.next_op() : kNone;
     meet_plan(tape);
+    if (arguments_.reads_unheld_root(tape)) arguments_.cannot_be_repeated();
+    const OpId id = arguments_.replayable() ? tape.next_op() : kNone;
     add_values(tape, id, keep);
     if (outputs_.empty()) {  // what it wrote is what there is to show for it
       for (const size_t i : written()) outputs_.push_back(seen()[i]);

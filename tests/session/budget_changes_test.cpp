@@ -72,6 +72,23 @@ TEST(BudgetChanges, ABranchThatDiffersHalfWayStaysWithinItAndIsPlannedToo) {
   for (const bool other : {false, true, false, true, true, false, false, true}) works[other].step(session, bytes);
 }
 
+// What those before read first, their plan leaves to the program.
+TEST(BudgetChanges, AStepThatBeginsInAnotherWayIsNotJudgedByThePlanOfThoseBefore) {
+  const Chain small(1), large;
+  const Tensor x = large.input();
+  small.loss(x).backward();
+  const Work work(large, [&] { large.loss(x).backward(); });
+  const int64_t bytes = work.smallest();
+  Session session(budget(bytes), {.planning = Planning::foreground});
+  for (int i = 0; i < 4; ++i) {
+    const auto step = session.step();
+    small.weights[0].mutable_grad().zero_();
+    small.loss(x).backward();
+  }
+  ASSERT_TRUE(session.stats().followed_plan);
+  work.step(session, bytes);
+}
+
 TEST(BudgetChanges, AStepThatEndsBeforeItsPlanDoesHasNotFollowedIt) {
   const Chain chain;
   const Tensor x = chain.input();
