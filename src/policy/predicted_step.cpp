@@ -220,7 +220,8 @@ void PredictedStep::peak_rises(int64_t more_bytes) {
   }
   if (!rebuilding_) return;
   // What is being rebuilt comes on top of what the plain program has now.
-  plain_peak_bytes_ = std::max(plain_peak_bytes_, simulation_.live_bytes() + below_plain_bytes(*this));
+  const int64_t live_bytes = simulation_.live_bytes() - simulation_.bytes_in_passing();
+  plain_peak_bytes_ = std::max(plain_peak_bytes_, live_bytes + below_plain_bytes(*this));
   if (is_short()) let_go_idle();
   if (is_short()) let_go_roots();
   plain_peak_bytes_ = std::max(plain_peak_bytes_, simulation_.live_bytes() + more_bytes);

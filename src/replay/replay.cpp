@@ -33,6 +33,18 @@ const c10::Storage& no_content() {
   return *storage;
 }
 
+// While an operator is replayed.
+class InPassing {
+ public:
+  explicit InPassing(Pressure& pressure) : pressure_(pressure) { pressure_.live_before_replay = memory::live_bytes(); }
+  ~InPassing() { pressure_.live_before_replay = 0; }
+  InPassing(const InPassing&) = delete;
+  InPassing& operator=(const InPassing&) = delete;
+
+ private:
+  Pressure& pressure_;
+};
+
 }  // namespace
 
 // The replay as plan/simulate/rebuilding.h sees it.
@@ -197,6 +209,7 @@ void Replay::run(OpId id) {
   Op& op = tape_.op(id);
   Rules rules(*this);
   const bool shortcut = rebuilding::may_take_shortcut(rules, id, op.shortcut_seconds);
+  const InPassing in_passing(tape_.pressure);
   std::vector<c10::IValue> stack = arguments_of(id, !shortcut);
   if (shortcut) {
     call_shortcut(op, stack);
@@ -241,6 +254,7 @@ c10::Storage Replay::scratch_for(OpId id, const TensorArg& arg) {
   Rules rules(*this);
   if (!rebuilding::may_write_over(rules, id, arg.value)) return memory::copy_of(obtain(arg.value, &op));
   c10::Storage taken = tape_.value(arg.value).rebuilt;
+  tape_.pressure.live_before_replay -= static_cast<int64_t>(taken.nbytes());
   rules.free(arg.value);
   return taken;
 }

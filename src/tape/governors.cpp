@@ -24,7 +24,8 @@ void PlainGovernor::make_space(int64_t bytes) {
   if (!tape->pressure.strict) return;
   // What is being rebuilt comes on top of what the plain program has now.
   const auto raise = [&](int64_t to_bytes) { plain_peak_bytes_ = std::max<int64_t>(plain_peak_bytes_, to_bytes); };
-  raise(memory::live_bytes() + below_plain_bytes(*tape));
+  const int64_t live_before = tape->pressure.live_before_replay;
+  raise((live_before > 0 ? live_before : memory::live_bytes()) + below_plain_bytes(*tape));
   const auto is_short = [&] { return memory::live_bytes() + bytes > budget_bytes(); };
   if (is_short()) let_go_idle(*tape);
   if (is_short()) let_go_roots(*tape);

@@ -166,6 +166,7 @@ class StepSimulation {
   bool is_dropping() const { return dropping_; }
   bool keeps_root(HandleId handle) const { return saved_root_[at(handle)] != 0; }
   int64_t live_bytes() const { return other_ + now_.live; }
+  int64_t bytes_in_passing() const { return passing_bytes_; }  // of those: what a replayed operator writes on
   // Of what the running rebuild makes up to an op, only these values stay, sorted.
   void pass_through(OpId until, std::vector<ValueId> but);
 
@@ -279,6 +280,7 @@ class StepSimulation {
   std::vector<OpId> order_;         // of one replay
   std::vector<ValueId> stack_;      //
   std::vector<int32_t> scratch_;    // of one op
+  int64_t passing_bytes_ = 0;       // of that
   std::vector<int32_t> arguments_;  // of one op, for the rules: buffers it reads
   demand::Work alive_work_, pending_work_, reach_work_;
   uint32_t replays_ = 0;

@@ -265,6 +265,7 @@ void StepSimulation::replay(OpId id) {
     if (rules_ != nullptr && its != 0) arguments_.push_back(its);
   }
   note_peak_of_call(cost.working_bytes);
+  passing_bytes_ = 0;
   const double seconds = shortcut ? cost.shortcut_seconds : cost.seconds;
   spend(seconds);
   ++now_.ops_replayed;
@@ -298,9 +299,11 @@ int32_t StepSimulation::scratch_for(OpId id, ValueId content) {
   obtain(content);
   if (!rebuilding::may_write_over(Rules(*this), id, content)) {
     const int32_t copy = new_buffer(content);
+    passing_bytes_ += graph_.values[at(content)].bytes;
     note_peak(0);
     return copy;
   }
+  passing_bytes_ += graph_.values[at(content)].bytes;
   const int32_t taken = std::exchange(value(content).rebuilt, 0);
   ceases_source<Pending>(*this, content);
   return taken;
