@@ -22,6 +22,12 @@ std::vector<TapeView::ValueId> nearest_sources(TapeView& tape, TapeView::ValueId
   return sources;
 }
 
+// A root that the program has let go of, and that nothing forgotten needs so far. It is swept once memory runs short.
+bool is_left_to(const TapeView& tape, TapeView::ValueId root) {
+  const TapeView::Value v = tape.value(root);
+  return v.holders <= 1 && !v.is_copy && !tape.is_shared(root);
+}
+
 }  // namespace
 
 void HoldInstead::saving(TapeView& tape, ValueId id) {
@@ -30,7 +36,12 @@ void HoldInstead::saving(TapeView& tape, ValueId id) {
   std::vector<ValueId> kept, instead;
   for (const ValueId source : sources) {
     const TapeView::Value v = tape.value(source);
-    if (v.is_root() || v.external || v.handles > 0 || v.alive > 0) continue;
+    if (v.handles > 0 || v.alive > 0) continue;
+    if (v.is_root()) {
+      spent += is_left_to(tape, source) ? v.bytes : 0;
+      continue;
+    }
+    if (v.external) continue;
     kept.push_back(source);
     spent += v.bytes;
     for (const ValueId other : held_instead_[source]) {
@@ -40,10 +51,10 @@ void HoldInstead::saving(TapeView& tape, ValueId id) {
       gained += o.bytes;
     }
   }
-  if (kept.empty()) return;
+  if (spent == 0) return;
   if (spent >= gained) {
     tape.hold(id);
-    if (sources.size() == 1) held_instead_[kept.front()].push_back(id);
+    if (sources.size() == 1 && !kept.empty()) held_instead_[kept.front()].push_back(id);
     for (const ValueId source : kept) tape.let_go(source);
   } else {
     for (const ValueId other : instead) tape.let_go(other);

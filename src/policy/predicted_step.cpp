@@ -134,10 +134,7 @@ void PredictedStep::op_ran(OpId id) {
   if (written != op.args.end()) cuts_->made(*this, written->becomes, written->value);
 }
 
-void PredictedStep::held(ValueId id) {
-  keeps_any_ |= !is_root(id);
-  note_held(id);
-}
+void PredictedStep::held(ValueId id) { note_held(id); }
 
 void PredictedStep::note_held(ValueId id) {
   held_.push_back(id);
@@ -147,7 +144,7 @@ void PredictedStep::note_held(ValueId id) {
 void PredictedStep::saving(ValueId id) {
   sweep_if_due();
   if (is_held(id) || is_root(id) || state(id).handles > 0) return;
-  if (keeps_any_) instead_.saving(*this, id);
+  instead_.saving(*this, id);
   if (!is_held(id) && small_.is_worth_holding(*this, id)) hold(id);
 }
 

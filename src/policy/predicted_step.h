@@ -119,7 +119,6 @@ class PredictedStep final : private plan::StepRules, private TapeView {
 
   // What is held in vain.
   std::vector<ValueId> held_;
-  bool keeps_any_ = false;
   int64_t held_since_balance_ = 0, slack_bytes_ = 0;
   int64_t plain_peak_bytes_ = 0;
   bool rebuilding_ = false;

@@ -22,7 +22,7 @@ void balance(Tape& tape) {
 void hold_if_better(Tape& tape, ValueId id, const c10::Storage& storage) {
   if (tape.budgeted_step || tape.value(id).held || tape.value(id).handles > 0) return;
   RuntimeView view(tape, &storage);
-  if (tape.tags_weights && tape.balancing.keeps_any) tape.balancing.instead.saving(view, id);
+  if (tape.tags_weights) tape.balancing.instead.saving(view, id);
   if (!tape.value(id).held && tape.balancing.small.is_worth_holding(view, id)) view.hold(id);
 }
 

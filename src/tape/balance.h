@@ -17,7 +17,6 @@ class Tape;
 struct Balancing {
   std::vector<ValueId> held;  // since balance() last looked or still
   HoldInstead instead;        // of what a policy would keep
-  bool keeps_any = false;     // that could be rebuilt
   SmallFromLarge small;
 };
 

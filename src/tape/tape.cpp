@@ -152,7 +152,6 @@ void Tape::hold(ValueId id, const c10::Storage& storage) {
     v.held = store::Content::stored(std::move(stored));
     return note_kept(v.held.bytes());
   }
-  balancing.keeps_any |= !is_root(v);
   becomes_held(id);
   v.held = store::Content::as_it_is(storage);
   if (!v.marked) mark(v, storage, false);

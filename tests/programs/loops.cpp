@@ -64,6 +64,73 @@ Program micro_batches() {
           }};
 }
 
+Program adversarial() {
+  constexpr int64_t kBatch = 8, kClasses = 10;
+  nn::Sequential net(ConvNormRelu(3, 16), nn::MaxPool2d(2), ConvNormRelu(16, 16), nn::AdaptiveAvgPool2d(1),
+                     nn::Flatten(), nn::Linear(16, kClasses));
+  const auto optimizer = std::make_shared<torch::optim::SGD>(net->parameters(), 0.01);
+  return {net->parameters(), [=]() mutable {
+            const Tensor images = torch::rand({kBatch, 3, 32, 32}), labels = torch::randint(0, kClasses, {kBatch});
+            Tensor worse = (images + torch::empty_like(images).uniform_(-0.03, 0.03)).clamp(0, 1).detach();
+            for (int i = 0; i < 3; ++i) {
+              worse.requires_grad_();
+              const Tensor loss = F::cross_entropy(net->forward(worse), labels);
+              const Tensor gradient = torch::autograd::grad({loss}, {worse})[0];
+              worse = worse.detach() + 0.01 * gradient.sign();
+              worse = torch::min(torch::max(worse, images - 0.03), images + 0.03).clamp(0, 1).detach();
+            }
+            optimizer->zero_grad();
+            const Tensor loss = F::cross_entropy(net->forward(worse), labels);
+            loss.backward();
+            optimizer->step();
+            return loss.detach();
+          }};
+}
+
+Program newton_steps() {
+  constexpr int64_t kBatch = 64, kWidth = 64;
+  nn::Sequential net(nn::Linear(kWidth, 2 * kWidth), nn::Tanh(), nn::Linear(2 * kWidth, 2 * kWidth), nn::Tanh(),
+                     nn::Linear(2 * kWidth, 1));
+  const auto weights = net->parameters();
+  const auto in_one = [](const std::vector<Tensor>& parts) {
+    std::vector<Tensor> flat;
+    for (const Tensor& part : parts) flat.push_back(part.reshape({-1}));
+    return torch::cat(flat);
+  };
+  return {weights, [=]() mutable {
+            for (Tensor weight : weights) weight.mutable_grad() = Tensor();
+            const Tensor loss = net->forward(torch::randn({kBatch, kWidth})).pow(2).mean();
+            const Tensor slope = in_one(torch::autograd::grad({loss}, weights, {}, true, true));
+            Tensor direction = torch::ones_like(slope);
+            for (int i = 0; i < 6; ++i) {
+              const Tensor product = in_one(torch::autograd::grad({slope.dot(direction)}, weights, {}, true));
+              direction = product * 0.1 + direction;
+            }
+            (loss + 0.01 * slope.dot(direction.detach())).backward();
+            return loss.detach();
+          }};
+}
+
+Program resized() {
+  constexpr int64_t kBatch = 4, kClasses = 10;
+  nn::Sequential net(ConvNormRelu(3, 16), ConvNormRelu(16, 16), nn::AdaptiveAvgPool2d(1), nn::Flatten(),
+                     nn::Linear(16, kClasses));
+  const auto optimizer = std::make_shared<torch::optim::SGD>(net->parameters(), 0.01);
+  const auto loaded = std::make_shared<Tensor>(torch::rand({kBatch, 3, 128, 128}));
+  return {net->parameters(), [=]() mutable {
+            Tensor images = std::exchange(*loaded, Tensor());
+            const auto small = F::InterpolateFuncOptions().size(std::vector<int64_t>{32, 32}).mode(torch::kBilinear);
+            images = F::interpolate(images, F::InterpolateFuncOptions(small).align_corners(false));
+            optimizer->zero_grad();
+            const Tensor loss = F::cross_entropy(net->forward(images), torch::randint(0, kClasses, {kBatch}));
+            loss.backward();
+            optimizer->step();
+            images = Tensor();
+            *loaded = torch::rand({kBatch, 3, 128, 128});
+            return loss.detach();
+          }};
+}
+
 Program maml() {
   constexpr int kTasks = 3, kInnerSteps = 3;
   constexpr int64_t kBatch = 256, kWidth = 32;

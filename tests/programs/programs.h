@@ -52,6 +52,9 @@ Program neural_ode();  // a state over time, with a backward that goes back in t
 Program two_losses();     // two backward passes through one retained graph
 Program micro_batches();  // gradients of several batches add up before the update
 Program maml();           // gradients through three updates of an inner training
+Program adversarial();    // the batch is made worse three times by its own gradient
+Program newton_steps();   // products of the Hessian with vectors made from those before
+Program resized();        // a batch comes large, and is made smaller first
 Program lbfgs();          // the optimizer runs forward and backward itself, several times a step
 
 // recurrences.cpp: those that people write out themselves
@@ -102,6 +105,9 @@ inline const std::vector<Entry>& all() {
       {.name = "two_losses", .make = two_losses, .predicted_above = 0.02},
       {.name = "micro_batches", .make = micro_batches},  // of its first batch norm
       {.name = "maml", .make = maml},
+      {.name = "adversarial", .make = adversarial},
+      {.name = "newton_steps", .make = newton_steps},
+      {.name = "resized", .make = resized},
       // What it lets go of in the middle of a step, a part of its history, is counted to the end: 95 % allows 103 %.
       {.name = "lbfgs", .make = lbfgs, .percent_is_exact = false},
       {.name = "rows_of_a_buffer", .make = rows_of_a_buffer},

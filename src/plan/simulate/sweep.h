@@ -58,7 +58,8 @@ bool let_go_idle_results(auto& tape) {
   return freed;
 }
 
-// Whether more than its bytes can be forgotten for a root. What the program still has may be saved yet.
+// Whether it takes more than its bytes to hold, in its place, what is made from it and may be saved: whatever is made from
+// that can be rebuilt without the root. What the program still has may be saved yet.
 bool pays(const auto& tape, int32_t root) {
   std::vector<char> depends(static_cast<size_t>(tape.value_count()));
   depends[static_cast<size_t>(root)] = 1;
@@ -69,8 +70,9 @@ bool pays(const auto& tape, int32_t root) {
     tape.each_read(op, [&](int32_t v) { reads |= depends[static_cast<size_t>(v)] != 0; });
     if (!reads) continue;
     tape.each_result(op, [&](int32_t v) {
-      depends[static_cast<size_t>(v)] = 1;
-      if (tape.may_be_saved(v)) behind += tape.bytes(v);
+      const bool may_be_held = tape.may_be_saved(v);
+      behind += may_be_held ? tape.bytes(v) : 0;
+      depends[static_cast<size_t>(v)] = may_be_held ? 0 : 1;
     });
   }
   return behind > tape.bytes(root);
