@@ -55,11 +55,11 @@ void Arguments::read(Tape& tape, const std::vector<c10::IValue>& stack) {
   const c10::IValue* const arguments = stack.data() + (stack.size() - count);
   silent_writes_ = traits_.silent_when < 0 || arguments[traits_.silent_when].toBool();
   for (size_t i = 0; i < count; ++i) read_argument(tape, arguments[i], i);
-  if (reads_unheld_root(tape) && tape.budgeted_step->expects(op_, tape.timeline->ops_met())) repeatable_ = false;
   if (may_write_anything(tape)) suspect_all();
   const bool leaves_out = leaves_out_written(tape);
+  for (const size_t i : written_) op_.args[i].shape_only = leaves_out;
+  if (reads_unheld_root(tape) && tape.budgeted_step->expects(op_, tape.timeline->ops_met())) repeatable_ = false;
   for (const size_t i : written_) {
-    op_.args[i].shape_only = leaves_out;
     if (!leaves_out) prepare_write(tape, op_.args[i], seen_[i]);
   }
 }
@@ -69,8 +69,9 @@ bool Arguments::is_written(ValueId value) const {
 }
 
 bool Arguments::reads_unheld_root(const Tape& tape) const {
-  return std::any_of(roots_read_.begin(), roots_read_.end(),
-                     [&](ValueId root) { return fate_of(tape, root) == Fate::unheld_root; });
+  return std::any_of(roots_read_.begin(), roots_read_.end(), [&](size_t i) {
+    return !op_.args[i].shape_only && fate_of(tape, op_.args[i].value) == Fate::unheld_root;
+  });
 }
 
 // A collective writes what it is given, and may go on with it after it has returned. What else is not LibTorch's own, cannot
@@ -138,7 +139,7 @@ void Arguments::read_tensor(Tape& tape, const at::Tensor& tensor, size_t slot, i
     tape.value(arg.value).unwritten = false;
   }
   if (looks && v.fleeting) repeatable_ = false;
-  if (looks && tape.is_root(v)) roots_read_.push_back(arg.value);
+  if (looks && tape.is_root(v)) roots_read_.push_back(op_.args.size() - 1);
   seen_.push_back(tensor);
 }
 

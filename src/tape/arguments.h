@@ -56,7 +56,7 @@ class Arguments {
   bool silent_writes_ = false;  // whether the operator writes what its schema does not admit to
   Tensors seen_;
   Positions written_;
-  c10::SmallVector<ValueId, 4> roots_read_;
+  Positions roots_read_;  // in op.args
   std::vector<Copy> copies_;
   struct Needed {
     ValueId value;

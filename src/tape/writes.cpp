@@ -97,7 +97,8 @@ int64_t forgotten_behind(Tape& tape, ValueId root) {
   int64_t bytes = 0;
   for (const Handle* const handle : tape.handles.all()) {
     const ValueId v = handle->value();
-    if (std::exchange(depends[static_cast<size_t>(v)], 0) != 0 && !tape.is_living(v)) bytes += tape.value(v).bytes;
+    if (std::exchange(depends[static_cast<size_t>(v)], 0) == 0) continue;
+    if (tape.budgeted_step || !tape.is_living(v)) bytes += tape.value(v).bytes;
   }
   return bytes;
 }

@@ -211,6 +211,35 @@ TEST(Smallest, ThePlainPeakIsEnoughWhereAWeightChangesWhileAGraphThatReadItStand
   for (const int64_t peak : seen.peaks) EXPECT_LE(peak, plain_bytes + kNumberBytes);
 }
 
+// The first batch norm is run again with the statistics of before: a copy of them is far smaller than all that was made from its
+// result and that the program has for now.
+TEST(Smallest, IsEnoughWhereABatchNormUsesStatisticsThatItChangesLater) {
+  RETRACE_SKIP_IF_HOSTILE();
+  torch::manual_seed(1);
+  nn::Conv2d first(nn::Conv2dOptions(3, 12, 3).padding(1)), second(nn::Conv2dOptions(12, 12, 3).padding(1));
+  nn::BatchNorm2d norm(12);
+  const Tensor images = torch::rand({6, 3, 32, 32});
+  const auto run = [&] {
+    norm->eval();
+    const Tensor a = torch::relu(norm(first(images)));
+    norm->train();
+    const Tensor b = torch::relu(norm(second(a)));
+    norm->eval();
+    const Tensor c = torch::silu(norm(second(b)));
+    norm->train();
+    (c + norm(first(images + 0.1))).pow(2).mean().backward();
+  };
+  run();  // makes the gradients
+  const int64_t smallest_bytes = Work::smallest_of(run);
+  Session session{budget(smallest_bytes)};
+  for (int i = 0; i < 4; ++i) {
+    memory::reset_peak();
+    const auto step = session.step();
+    EXPECT_NO_THROW(run()) << "step " << i + 1;
+    EXPECT_LE(memory::peak_bytes(), smallest_bytes) << "step " << i + 1;
+  }
+}
+
 // A plan forgets what no backward asks for, without a price. What the program still has is then held instead of a copy.
 TEST(Smallest, APlanThatForgetsWhatTheProgramHasAndReadAWeightThatChangesTakesNoCopyOfThat) {
   RETRACE_SKIP_IF_HOSTILE();
