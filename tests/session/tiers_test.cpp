@@ -128,14 +128,14 @@ TEST(Tiers, ASmallKindOfStepIsNotRefusedWhatALargeOneMayHave) {
 // With hardly more than the smallest budget everything is rebuilt every time.
 TEST(Tiers, ASmallKindOfStepMayTakeALargeOnesShareBeforeItGetsManyTimesAsSlow) {
   RETRACE_SKIP_IF_HOSTILE();
-  constexpr int64_t kOps = 64;
+  constexpr int64_t kOps = 256;
   const auto step_on = [](Session& session, int64_t numbers) {
     const auto step = session.step();
     Tensor x = torch::ones({numbers}, torch::requires_grad());
     for (int64_t i = 0; i < kOps; ++i) x = i % 2 == 0 ? x.sin() : x.cos();
     x.sum().backward();
   };
-  Session session(budget("12%"), {.planning = Planning::foreground});
+  Session session(budget("4%"), {.planning = Planning::foreground});
   // Whether its own share makes it slow is told by measured times; one that something else on the machine made long is corrected.
   constexpr int kSteps = 8;
   int slow_steps = 0;
