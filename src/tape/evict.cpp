@@ -16,9 +16,9 @@ constexpr size_t kMostCandidates = 512;
 bool is_at_hand(const Tape& tape, ValueId id) {
   const Value& v = tape.value(id);
   if (v.held || v.rebuilt) return true;
-  const c10::Storage living = tape.living_storage(id);
+  if (!tape.is_living(id)) return false;
   // After its step a weight may have been updated in a way that LibTorch does not count.
-  return living && (!tape.closed() || is_as_marked(v, living));
+  return !tape.closed() || is_as_marked(v, tape.living_storage(id));
 }
 
 int64_t evictable_bytes_of(const Value& v) {

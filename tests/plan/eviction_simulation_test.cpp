@@ -57,6 +57,15 @@ TEST(EvictionSimulation, SeesWhatTheProgramLetsGoOfMeanwhile) {
   EXPECT_LT(evicted.outcome.replay_seconds, kExpensive);
 }
 
+// By then long chains are gone. To walk them to their ends for every value took four times the events.
+TEST(EvictionSimulation, LooksNoFurtherThanTellsThatSomethingElseGoesFirst) {
+  const Graph graph = synthetic_chain(3000);
+  const int64_t plain_bytes = plain(graph).peak_bytes, least_bytes = smallest(graph).peak_bytes;
+  Effort effort;
+  EvictionSimulation(graph, &effort).run(keep_saved(graph), least_bytes + (plain_bytes - least_bytes) * 4 / 10);
+  EXPECT_LT(effort.spent(), 3 * static_cast<int64_t>(graph.events.size()));
+}
+
 TEST(EvictionSimulation, BecomesAPlanThatIsNoSlower) {
   const Graph graph = synthetic_transformer(8);
   const int64_t budget = plain(graph).peak_bytes * 6 / 10;

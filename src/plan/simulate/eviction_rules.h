@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct Weights {
 inline constexpr int kMostAncestors = 128;
 inline constexpr size_t kMostRanked = 32;
 inline constexpr int64_t kEventsRanked = 64;
+inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 inline constexpr double kMuchWorse = 1.5;  // than the best was: by then others can be had that the program had in hand
 
 inline double power(double base, double exponent) {
@@ -55,7 +57,8 @@ double replay_seconds(const auto& step, int32_t id, int32_t wanted) {
   return shortcut ? op.shortcut_seconds : op.seconds;
 }
 
-std::optional<double> seconds_to_rebuild(auto& step, int32_t value, auto is_there) {
+// Beyond `most_seconds` it may take more than is returned.
+std::optional<double> seconds_to_rebuild(auto& step, int32_t value, double most_seconds, auto is_there) {
   double seconds = 0;
   int looked = 0;
   std::vector<int32_t>& work = step.start_looking();
@@ -68,6 +71,7 @@ std::optional<double> seconds_to_rebuild(auto& step, int32_t value, auto is_ther
     if (!step.first_look(producer)) continue;
     const bool runs_anyway = step.is_op_alive(producer);
     seconds += replay_seconds(step, producer, wanted) * (runs_anyway ? step.weights().shared : 1);
+    if (seconds > most_seconds) break;
     // Beyond the limit only whether it is possible matters no more either: what is that deep has been kept so far.
     if (++looked > kMostAncestors) continue;
     for (const auto& arg : step.op(producer).args) {
@@ -81,9 +85,9 @@ std::optional<double> seconds_to_rebuild(auto& step, int32_t value, auto is_ther
 }
 
 // From what would be left without it, or none if that cannot be done.
-std::optional<double> seconds_to_rebuild(auto& step, int32_t value) {
-  const auto later = seconds_to_rebuild(step, value, [&](int32_t v) { return will_be_at_hand(step, v); });
-  return later ? later : seconds_to_rebuild(step, value, [&](int32_t v) { return step.is_at_hand(v); });
+std::optional<double> seconds_to_rebuild(auto& step, int32_t value, double most_seconds = kNoLimit) {
+  const auto later = seconds_to_rebuild(step, value, most_seconds, [&](int32_t v) { return will_be_at_hand(step, v); });
+  return later ? later : seconds_to_rebuild(step, value, most_seconds, [&](int32_t v) { return step.is_at_hand(v); });
 }
 
 // Where backward, which has come to `here` and goes down, wants it: at an op that reads it and is to be run again, or whose
@@ -105,18 +109,19 @@ double time_away(auto& step, int32_t value) {
   return power(time, step.is_rebuilt(value) ? step.weights().until_use_if_rebuilt : step.weights().until_use);
 }
 
-// What it takes to be without it, in the way that takes least; none if it cannot go.
+// What it takes to be without it, in the way that takes least; none if it cannot go. A score above `most_score` says only
+// that it is: a long chain is not walked to its end for what turns out too expensive after a few operators.
 template <class Step>
-auto priced(Step& step, int32_t value) {
+auto priced(Step& step, int32_t value, double most_score = kNoLimit) {
   std::optional<typename Step::Candidate> best;
   const int64_t bytes = step.evictable_bytes(value);
   if (bytes == 0) return best;
-  const std::optional<double> seconds = seconds_to_rebuild(step, value);
-  if (seconds) best = {value, 0};
   // What no handle needs any more (a graph that died in forward) costs nothing to be without.
-  if (seconds && !step.is_alive(value)) return best;
+  if (!step.is_alive(value) && seconds_to_rebuild(step, value)) return best = {value, 0};
   const double away = time_away(step, value);
-  if (seconds) best->score = *seconds / (static_cast<double>(bytes) * away);
+  const double byte_time = static_cast<double>(bytes) * away;
+  if (const auto seconds = seconds_to_rebuild(step, value, most_score * byte_time))
+    best = {value, *seconds / byte_time};
   step.each_way(value, [&](const auto& way, int64_t way_bytes, double way_seconds) {
     const double score = way_seconds / (static_cast<double>(bytes - way_bytes) * away);
     if (!best || score < best->score) best = {value, score, way};
@@ -155,15 +160,22 @@ auto best_ranked(Step& step, Ranking<typename Step::Candidate>& ranking, int64_t
 // `each_value(f)` calls f with each of those to choose from.
 template <class Step>
 void rank(Step& step, Ranking<typename Step::Candidate>& ranking, int64_t now, auto each_value) {
-  auto& best = ranking.best;
+  auto& best = ranking.best;  // for now a heap: the worst is first
   best.clear();
   ranking.ranked_at = now;
+  const auto is_better = [](const auto& a, const auto& b) { return a.score < b.score; };
   each_value([&](int32_t value) {
-    if (const auto candidate = priced(step, value)) best.push_back(*candidate);
+    const double most_score = best.size() < kMostRanked ? kNoLimit : best.front().score;
+    const auto candidate = priced(step, value, most_score);
+    if (!candidate || candidate->score >= most_score) return;
+    best.push_back(*candidate);
+    std::push_heap(best.begin(), best.end(), is_better);
+    if (best.size() <= kMostRanked) return;
+    std::pop_heap(best.begin(), best.end(), is_better);
+    best.pop_back();
   });
-  std::sort(best.begin(), best.end(), [](const auto& a, const auto& b) { return a.score > b.score; });
+  std::sort(best.rbegin(), best.rend(), is_better);
   ranking.score = best.empty() ? 0 : best.back().score;
-  if (best.size() > kMostRanked) best.erase(best.begin(), best.end() - static_cast<std::ptrdiff_t>(kMostRanked));
 }
 
 }  // namespace retrace::eviction
