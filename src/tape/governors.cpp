@@ -21,14 +21,15 @@ void PlainGovernor::make_space(int64_t bytes) {
   const SharedTape::Entry tape(*shared, !SharedTape::Lock::is_any_held());
   if (!tape.has_it()) return;
   balance(*tape);
-  if (!tape->pressure.strict) return;
-  // What is being rebuilt comes on top of what the plain program has now.
   const auto raise = [&](int64_t to_bytes) { plain_peak_bytes_ = std::max<int64_t>(plain_peak_bytes_, to_bytes); };
-  raise(memory::live_bytes() + below_plain_bytes(*tape));
-  const auto is_short = [&] { return memory::live_bytes() + bytes > budget_bytes(); };
-  if (is_short()) let_go_idle(*tape);
-  if (is_short()) let_go_roots(*tape);
-  raise(memory::live_bytes() + bytes);  // no more can be done
+  if (tape->pressure.strict) {
+    // What is being rebuilt comes on top of what the plain program has now.
+    raise(memory::live_bytes() + below_plain_bytes(*tape));
+    const auto is_short = [&] { return memory::live_bytes() + bytes > budget_bytes(); };
+    if (is_short()) let_go_idle(*tape);
+    if (is_short()) let_go_roots(*tape);
+  }
+  raise(memory::live_bytes() + bytes);  // no more can be done: who asks again, need not be asked for more
 }
 
 void PlainGovernor::make_space_for_other(int64_t /*bytes*/) {
