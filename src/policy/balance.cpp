@@ -25,13 +25,13 @@ bool is_held_in_vain(const TapeView& tape, ValueId id) {
   return v.held && v.handles == 0 && v.holders <= 1 && v.uses == 0 && !tape.is_shared(id);
 }
 
-int64_t shared_bytes(const TapeView& tape, const std::vector<ValueId>& held) {
-  int64_t bytes = 0;
+std::vector<ValueId> shared_of(const TapeView& tape, const std::vector<ValueId>& held) {
+  std::vector<ValueId> shared;
   for (const ValueId id : held) {
     const TapeView::Value v = tape.value(id);
-    if (v.held && v.handles == 0 && !v.external && tape.is_shared(id)) bytes += v.bytes;
+    if (v.held && v.handles == 0 && !v.external && tape.is_shared(id)) shared.push_back(id);
   }
-  return bytes;
+  return shared;
 }
 
 bool is_needed_now(const TapeView& tape, const TapeView::Value& v) {
@@ -69,7 +69,35 @@ Balance balance(TapeView& tape, std::vector<ValueId>& all_held) {
     tape.give_up(id);
   }
   if (spare < 0) tape.let_go_roots();
-  return {std::max<int64_t>(spare, 0), shared_bytes(tape, all_held)};
+  return {std::max<int64_t>(spare, 0), shared_of(tape, all_held)};
+}
+
+void SinceBalance::held(ValueId id, int64_t bytes, bool is_saved) {
+  worse_bytes_ += bytes;
+  if (!is_saved) watched_.push_back(id);
+}
+
+void SinceBalance::looked(const TapeView& tape, Balance found) {
+  slack_bytes_ = found.slack_bytes;
+  worse_bytes_ = 0;
+  for (const ValueId id : found.shared) worse_bytes_ += tape.value(id).bytes;
+  watched_ = std::move(found.shared);
+}
+
+// What has been saved by now, or let go of, makes nothing worse, and neither does what the program has for as long as it has it.
+// What is held in vain does: that need not be looked at again.
+bool SinceBalance::is_out_of_balance(const TapeView& tape) {
+  int64_t shared_bytes = 0;
+  std::erase_if(watched_, [&](ValueId id) {
+    const TapeView::Value v = tape.value(id);
+    const bool is_there = (v.held || v.rebuilt) && v.handles == 0;
+    const bool is_shared = is_there && tape.is_shared(id);
+    if (!is_there || (is_shared && v.external)) worse_bytes_ -= v.bytes;
+    if (!is_shared || v.external) return true;
+    shared_bytes += v.bytes;
+    return false;
+  });
+  return worse_bytes_ - shared_bytes > slack_bytes_;
 }
 
 }  // namespace retrace

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plan/simulate/step_simulation.h"
+#include "policy/balance.h"
 #include "policy/between_backwards.h"
 #include "policy/cut_stack.h"
 #include "policy/hold_instead.h"
@@ -41,7 +42,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   void nobody_alive(ValueId value) override;
   void unpacking(plan::HandleId handle) override;
   void rebuild_begins(ValueId target, const std::vector<OpId>& order) override;
-  void rebuilt(ValueId value) override { held_since_balance_ += graph_.values[plan::at(value)].bytes; }
+  void rebuilt(ValueId value) override { since_balance_.held(value, bytes(value), state(value).handles > 0); }
   void rebuild_ended() override { rebuilding_ = false; }
   void unpacked(ValueId value) override { between_backwards_.unpacked(*this, value); }
   void backward_ends(bool recorded) override { between_backwards_.ends(*this, recorded); }
@@ -76,7 +77,6 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   void note_held(ValueId id);
   bool copy_may_pay(OpId op, ValueId before) const;
   void prepare_write(OpId op, const plan::Arg& arg);
-  bool is_out_of_balance() const { return held_since_balance_ > slack_bytes_; }
 
   void sweep_if_due();
   void collect();
@@ -84,6 +84,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   class Swept;
   bool is_root(ValueId id) const { return simulation_.now().values[plan::at(id)].producer == plan::kNone; }
   bool is_held(ValueId id) const;
+  int64_t bytes(ValueId id) const { return graph_.values[plan::at(id)].bytes; }
 
   // What a simulated value does not have.
   struct State {
@@ -120,7 +121,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   // What is held in vain.
   std::vector<ValueId> held_;
   bool keeps_any_ = false;
-  int64_t held_since_balance_ = 0, slack_bytes_ = 0;
+  SinceBalance since_balance_;
   int64_t plain_peak_bytes_ = 0;
   bool rebuilding_ = false;
 

@@ -10,7 +10,7 @@ namespace retrace {
 
 int64_t PlainGovernor::budget_bytes() const {
   const auto tape = tape_.lock();
-  if (!tape || !(tape->pressure().may_be_out_of_balance() || tape->pressure().strict)) return INT64_MAX;
+  if (!tape || !(tape->pressure().since_balance.may_be_out_of_balance() || tape->pressure().strict)) return INT64_MAX;
   return std::max<int64_t>(peak_.bytes(), plain_peak_bytes_);
 }
 

@@ -2,17 +2,15 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <exception>
+
+#include "policy/balance.h"
 
 namespace retrace {
 
 struct Pressure {
-  std::atomic<bool> strict = false;            // see Strict
-  std::atomic<int64_t> held_since_balance{0};  // bytes; at most so much worse than it was when balance() last looked
-  std::atomic<int64_t> slack_bytes{0};         // forgotten less held in vain, then
-
-  bool may_be_out_of_balance() const { return held_since_balance > slack_bytes; }  // balance() might find something
+  std::atomic<bool> strict = false;  // see Strict
+  SinceBalance since_balance;
 };
 
 // While one lives, a shortage in which nothing can be let go of throws OverBudget instead of breaking a budget.

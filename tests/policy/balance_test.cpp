@@ -111,7 +111,7 @@ TEST(Balance, WhatTheProgramHasTooMayBeHeldInVainLater) {
   tape.values[static_cast<size_t>(input)].external = true;
   tape.shared = {kept, input};
   std::vector<TapeView::ValueId> all{kept, input};
-  EXPECT_EQ(balance(tape, all).shared_bytes, 100);
+  EXPECT_EQ(balance(tape, all).shared, std::vector{kept});
   EXPECT_TRUE(tape.value(kept).held);
   tape.shared.clear();
   balance(tape, all);
