@@ -38,6 +38,19 @@ bool is_needed_now(const TapeView& tape, const TapeView::Value& v) {
   return tape.backward_at() >= 0 && v.last_read_by >= tape.backward_at();
 }
 
+// What is not needed for a rebuild has gone. A value that can be made again costs time to be without, a root cannot be; and what
+// backward needs from now on would come back at once. Of equally large ones it needs the first last.
+std::vector<std::pair<int64_t, ValueId>> largest_that_may_go(const TapeView& tape, const std::vector<ValueId>& held) {
+  std::vector<std::pair<int64_t, ValueId>> may_go;
+  for (const ValueId id : held) {
+    const TapeView::Value v = tape.value(id);
+    if (v.handles > 0 || v.is_root() || v.is_copy || is_needed_now(tape, v)) continue;
+    may_go.emplace_back(-v.bytes, id);
+  }
+  std::sort(may_go.begin(), may_go.end());
+  return may_go;
+}
+
 }  // namespace
 
 int64_t below_plain_bytes(TapeView& tape) {
@@ -54,27 +67,42 @@ Balance balance(TapeView& tape, std::vector<ValueId>& all_held) {
   int64_t spare = below_plain_bytes(tape);
   std::erase_if(all_held, [&](ValueId id) { return !tape.value(id).held; });
   if (spare < 0 && tape.may_have_idle() && tape.let_go_idle()) return balance(tape, all_held);
-  // What is left is needed for a rebuild. A value that can be made again costs time to be without, a root cannot be; and what
-  // backward needs from now on would come back at once. Of equally large ones it needs the first last.
-  std::vector<ValueId> held = all_held;
-  std::sort(held.begin(), held.end(), [&](ValueId a, ValueId b) {
-    return std::pair(-tape.value(a).bytes, a) < std::pair(-tape.value(b).bytes, b);
-  });
-  for (const ValueId id : held) {
-    if (spare >= 0) break;
-    if (!is_held_in_vain(tape, id)) continue;
-    const TapeView::Value v = tape.value(id);
-    if (v.is_root() || v.is_copy || is_needed_now(tape, v)) continue;
-    spare += v.bytes;
-    tape.give_up(id);
+  if (spare < 0) {
+    for (const auto& [minus_bytes, id] : largest_that_may_go(tape, all_held)) {
+      if (spare >= 0) break;
+      if (!is_held_in_vain(tape, id)) continue;
+      spare -= minus_bytes;
+      tape.give_up(id);
+    }
   }
   if (spare < 0) tape.let_go_roots();
   return {std::max<int64_t>(spare, 0), shared_of(tape, all_held)};
 }
 
-void SinceBalance::held(ValueId id, int64_t bytes, bool is_saved) {
+void SinceBalance::watch(ValueId id, int64_t bytes) {
   worse_bytes_ += bytes;
-  if (!is_saved) watched_.push_back(id);
+  watched_.push_back(id);
+}
+
+// It was there, so if it is saved it was not forgotten.
+void SinceBalance::held(const TapeView& tape, ValueId id) {
+  const TapeView::Value v = tape.value(id);
+  if (v.handles == 0) watch(id, v.bytes);
+}
+
+void SinceBalance::rebuilt(const TapeView& tape, ValueId id) {
+  const TapeView::Value v = tape.value(id);
+  v.handles == 0 ? watch(id, v.bytes) : static_cast<void>(worse_bytes_ += v.bytes);
+}
+
+void SinceBalance::dropped(const TapeView& tape, ValueId id) {
+  const TapeView::Value v = tape.value(id);
+  if (v.handles > 0) return;
+  if (v.held || v.rebuilt) {
+    watch(id, v.bytes);
+  } else if (!tape.is_elsewhere(id)) {
+    worse_bytes_ += v.bytes;
+  }
 }
 
 void SinceBalance::looked(const TapeView& tape, Balance found) {

@@ -28,17 +28,21 @@ class SinceBalance {
  public:
   using ValueId = TapeView::ValueId;
 
-  void held(ValueId value, int64_t bytes, bool is_saved);  // or rebuilt
-  void dropped(int64_t bytes) { worse_bytes_ += bytes; }   // what a handle stood for
+  // What has just happened to a value: a handle that stood for it has been dropped, ...
+  void held(const TapeView& tape, ValueId value);
+  void rebuilt(const TapeView& tape, ValueId value);
+  void dropped(const TapeView& tape, ValueId value);
   void looked(const TapeView& tape, Balance found);
 
   bool may_be_out_of_balance() const { return worse_bytes_ > slack_bytes_; }  // needs no lock
   bool is_out_of_balance(const TapeView& tape);
 
  private:
+  void watch(ValueId value, int64_t bytes);
+
   std::atomic<int64_t> worse_bytes_{0};  // at most so much worse than it was when balance() last looked
   std::atomic<int64_t> slack_bytes_{0};  // then
-  std::vector<ValueId> watched_;         // among the former: the tape has them, and nobody had saved them
+  std::vector<ValueId> watched_;         // counted there: the tape had them, and no handle stood for them
 };
 
 }  // namespace retrace

@@ -139,7 +139,7 @@ void PredictedStep::held(ValueId id) {
 
 void PredictedStep::note_held(ValueId id) {
   held_.push_back(id);
-  since_balance_.held(id, bytes(id), state(id).handles > 0);
+  since_balance_.held(*this, id);
 }
 
 void PredictedStep::saving(ValueId id) {
@@ -164,7 +164,7 @@ void PredictedStep::followed(ValueId id) {
 void PredictedStep::dropped(ValueId id) {
   --state(id).handles;
   sweeping_.dropped();
-  since_balance_.dropped(bytes(id));
+  since_balance_.dropped(*this, id);
 }
 
 // While recording goes on, an op still to come may read what needs this, and only a root cannot be had again.

@@ -42,7 +42,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   void nobody_alive(ValueId value) override;
   void unpacking(plan::HandleId handle) override;
   void rebuild_begins(ValueId target, const std::vector<OpId>& order) override;
-  void rebuilt(ValueId value) override { since_balance_.held(value, bytes(value), state(value).handles > 0); }
+  void rebuilt(ValueId value) override { since_balance_.rebuilt(*this, value); }
   void rebuild_ended() override { rebuilding_ = false; }
   void unpacked(ValueId value) override { between_backwards_.unpacked(*this, value); }
   void backward_ends(bool recorded) override { between_backwards_.ends(*this, recorded); }
@@ -84,7 +84,6 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   class Swept;
   bool is_root(ValueId id) const { return simulation_.now().values[plan::at(id)].producer == plan::kNone; }
   bool is_held(ValueId id) const;
-  int64_t bytes(ValueId id) const { return graph_.values[plan::at(id)].bytes; }
 
   // What a simulated value does not have.
   struct State {

@@ -299,7 +299,7 @@ void Replay::set_rebuilt(const Op& op, ValueId id, const c10::Storage& storage) 
   becomes_source<Pending>(tape_, id);
   v.rebuilt = storage;
   tape_.may_be_evicted(id);
-  if (!tape_.budgeted_step) tape_.pressure.since_balance.held(id, v.bytes, v.handles > 0);
+  if (!tape_.budgeted_step) tape_.pressure.since_balance.rebuilt(RuntimeView(tape_), id);
   made_.push_back(id);
   tape_.used(id);
   if (tape_.timeline) tape_.timeline->track(storage);
