@@ -115,15 +115,24 @@ void SinceBalance::looked(const TapeView& tape, Balance found) {
 // What has been saved by now, or let go of, makes nothing worse, and neither does what the program has for as long as it has it.
 // What is held in vain does: that need not be looked at again.
 bool SinceBalance::is_out_of_balance(const TapeView& tape) {
+  std::erase_if(outside_, [&](ValueId id) {
+    const TapeView::Value v = tape.value(id);
+    if (v.held && tape.is_shared(id)) return false;
+    if (v.held) worse_bytes_ += v.bytes;
+    return true;
+  });
   int64_t shared_bytes = 0;
   std::erase_if(watched_, [&](ValueId id) {
     const TapeView::Value v = tape.value(id);
     const bool is_there = (v.held || v.rebuilt) && v.handles == 0;
     const bool is_shared = is_there && tape.is_shared(id);
-    if (!is_there || (is_shared && v.external)) worse_bytes_ -= v.bytes;
-    if (!is_shared || v.external) return true;
-    shared_bytes += v.bytes;
-    return false;
+    if (is_shared && !v.external) {
+      shared_bytes += v.bytes;
+      return false;
+    }
+    if (is_shared) outside_.push_back(id);
+    if (is_shared || !is_there) worse_bytes_ -= v.bytes;
+    return true;
   });
   return worse_bytes_ - shared_bytes > slack_bytes_;
 }

@@ -43,6 +43,7 @@ class SinceBalance {
   std::atomic<int64_t> worse_bytes_{0};  // at most so much worse than it was when balance() last looked
   std::atomic<int64_t> slack_bytes_{0};  // then
   std::vector<ValueId> watched_;         // counted there: the tape had them, and no handle stood for them
+  std::vector<ValueId> outside_;         // came from outside: not counted while the program has them
 };
 
 }  // namespace retrace
