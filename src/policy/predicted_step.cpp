@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "policy/balance.h"
-
 namespace retrace {
 
 using plan::at;
@@ -138,7 +136,7 @@ void PredictedStep::held(ValueId id) { note_held(id); }
 
 void PredictedStep::note_held(ValueId id) {
   held_.push_back(id);
-  held_since_balance_ += graph_.values[at(id)].bytes;
+  since_balance_.held(*this, id);
 }
 
 void PredictedStep::saving(ValueId id) {
@@ -163,7 +161,7 @@ void PredictedStep::followed(ValueId id) {
 void PredictedStep::dropped(ValueId id) {
   --state(id).handles;
   sweeping_.dropped();
-  held_since_balance_ += graph_.values[at(id)].bytes;
+  since_balance_.dropped(*this, id);
 }
 
 // While recording goes on, an op still to come may read what needs this, and only a root cannot be had again.
@@ -209,12 +207,8 @@ void PredictedStep::rebuild_begins(ValueId target, const std::vector<OpId>& orde
 void PredictedStep::peak_rises(int64_t more_bytes) {
   const auto limit_bytes = [&] { return std::max(simulation_.outcome.peak_bytes, plain_peak_bytes_); };
   const auto is_short = [&] { return simulation_.live_bytes() + more_bytes > limit_bytes(); };
-  if (!(is_out_of_balance() || rebuilding_) || !is_short()) return;
-  if (is_out_of_balance()) {
-    const Balance balanced = balance(*this, held_);
-    slack_bytes_ = balanced.slack_bytes;
-    held_since_balance_ = balanced.shared_bytes;
-  }
+  if (!(since_balance_.may_be_out_of_balance() || rebuilding_) || !is_short()) return;
+  if (since_balance_.is_out_of_balance(*this)) since_balance_.looked(*this, balance(*this, held_));
   if (!rebuilding_) return;
   // What is being rebuilt comes on top of what the plain program has now.
   const int64_t live_bytes = simulation_.live_bytes() - simulation_.bytes_in_passing();

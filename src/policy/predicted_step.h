@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plan/simulate/step_simulation.h"
+#include "policy/balance.h"
 #include "policy/between_backwards.h"
 #include "policy/cut_stack.h"
 #include "policy/hold_instead.h"
@@ -41,7 +42,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   void nobody_alive(ValueId value) override;
   void unpacking(plan::HandleId handle) override;
   void rebuild_begins(ValueId target, const std::vector<OpId>& order) override;
-  void rebuilt(ValueId value) override { held_since_balance_ += graph_.values[plan::at(value)].bytes; }
+  void rebuilt(ValueId value) override { since_balance_.rebuilt(*this, value); }
   void rebuild_ended() override { rebuilding_ = false; }
   void unpacked(ValueId value) override { between_backwards_.unpacked(*this, value); }
   void backward_ends(bool recorded) override { between_backwards_.ends(*this, recorded); }
@@ -76,7 +77,6 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   void note_held(ValueId id);
   bool copy_may_pay(OpId op, ValueId before) const;
   void prepare_write(OpId op, const plan::Arg& arg);
-  bool is_out_of_balance() const { return held_since_balance_ > slack_bytes_; }
 
   void sweep_if_due();
   void collect();
@@ -119,7 +119,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
 
   // What is held in vain.
   std::vector<ValueId> held_;
-  int64_t held_since_balance_ = 0, slack_bytes_ = 0;
+  SinceBalance since_balance_;
   int64_t plain_peak_bytes_ = 0;
   bool rebuilding_ = false;
 

@@ -313,7 +313,7 @@ void Replay::set_rebuilt(const Op& op, ValueId id, const c10::Storage& storage) 
   becomes_source<Pending>(tape_, id);
   v.rebuilt = storage;
   tape_.may_be_evicted(id);
-  tape_.pressure.held_since_balance += v.bytes;
+  if (!tape_.budgeted_step) tape_.pressure.since_balance.rebuilt(RuntimeView(tape_), id);
   made_.push_back(id);
   tape_.used(id);
   if (tape_.timeline) tape_.timeline->track(storage);

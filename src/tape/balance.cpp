@@ -11,12 +11,11 @@ int64_t below_plain_bytes(Tape& tape) {
 }
 
 void balance(Tape& tape) {
-  if (tape.closed() || tape.budgeted_step || !tape.pressure.may_be_out_of_balance()) return;
-  tape.count_needed_recipes();
+  if (tape.closed() || tape.budgeted_step) return;
   RuntimeView view(tape);
-  const Balance balanced = balance(view, tape.balancing.held);
-  tape.pressure.slack_bytes = balanced.slack_bytes;
-  tape.pressure.held_since_balance = balanced.shared_bytes;
+  if (!tape.pressure.since_balance.is_out_of_balance(view)) return;
+  tape.count_needed_recipes();
+  tape.pressure.since_balance.looked(view, balance(view, tape.balancing.held));
 }
 
 void hold_if_better(Tape& tape, ValueId id, const c10::Storage& storage) {

@@ -10,7 +10,7 @@ namespace retrace {
 
 int64_t PlainGovernor::budget_bytes() const {
   const auto tape = tape_.lock();
-  if (!tape || !(tape->pressure().may_be_out_of_balance() || tape->pressure().strict)) return INT64_MAX;
+  if (!tape || !(tape->pressure().since_balance.may_be_out_of_balance() || tape->pressure().strict)) return INT64_MAX;
   return std::max<int64_t>(peak_.bytes(), plain_peak_bytes_);
 }
 
@@ -21,15 +21,16 @@ void PlainGovernor::make_space(int64_t bytes) {
   const SharedTape::Entry tape(*shared, !SharedTape::Lock::is_any_held());
   if (!tape.has_it()) return;
   balance(*tape);
-  if (!tape->pressure.strict) return;
-  // What is being rebuilt comes on top of what the plain program has now.
   const auto raise = [&](int64_t to_bytes) { plain_peak_bytes_ = std::max<int64_t>(plain_peak_bytes_, to_bytes); };
-  const int64_t live_before = tape->pressure.live_before_replay;
-  raise((live_before > 0 ? live_before : memory::live_bytes()) + below_plain_bytes(*tape));
-  const auto is_short = [&] { return memory::live_bytes() + bytes > budget_bytes(); };
-  if (is_short()) let_go_idle(*tape);
-  if (is_short()) let_go_roots(*tape);
-  raise(memory::live_bytes() + bytes);  // no more can be done
+  if (tape->pressure.strict) {
+    // What is being rebuilt comes on top of what the plain program has now.
+    const int64_t live_before = tape->pressure.live_before_replay;
+    raise((live_before > 0 ? live_before : memory::live_bytes()) + below_plain_bytes(*tape));
+    const auto is_short = [&] { return memory::live_bytes() + bytes > budget_bytes(); };
+    if (is_short()) let_go_idle(*tape);
+    if (is_short()) let_go_roots(*tape);
+  }
+  raise(memory::live_bytes() + bytes);  // no more can be done: who asks again, need not be asked for more
 }
 
 void PlainGovernor::make_space_for_other(int64_t /*bytes*/) {

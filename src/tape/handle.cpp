@@ -107,9 +107,9 @@ void Handle::keep_tensor(const at::Tensor& tensor, Tape& tape, ValueId id) {
   // The program's own object, or a view of it, would hide from a timeline whether the program still has the storage.
   const bool apart = tape.timeline && !v.external;
   tensor_ = apart ? tensor.tensor_data() : without_history(tensor);
-  tape.handles.add_keeper(*this);
   tape.add_holder(id, tensor.storage());
   holds_ = id;
+  tape.handles.add_keeper(*this);
   if (!tape.timeline || v.external) return;
   timeline_id_ = tape.timeline->saved(tape, id);
   if (!tape.budgeted_step) return;
@@ -183,9 +183,11 @@ void Handle::follow(ValueId value) {
 }
 
 void Handle::hold_as(Tape& tape, ValueId value) {
+  tape.handles.remove_keeper(*this);
   tape.remove_holder(holds_, tensor_.storage());
   tape.add_holder(value, tensor_.storage());
   holds_ = value;
+  tape.handles.add_keeper(*this);
 }
 
 bool Handle::consumed_in(uint64_t round) const {

@@ -36,9 +36,11 @@ class Handle final : public compat::SavedVariableHooks, public Recycled<Handle> 
   void hold_as(Tape& tape, ValueId value);  // its tensor has become this value
   int32_t timeline_id() const { return timeline_id_; }
   void set_timeline_id(int32_t id) { timeline_id_ = id; }
-  size_t position() const { return position_; }
-  void set_position(size_t position) { position_ = position; }
-  bool unpacked() const { return unpacked_; }  // at least once
+  struct Positions {
+    size_t among_all = 0, of_value = 0;
+  };
+  Positions& positions() { return positions_; }  // in the tape's table
+  bool unpacked() const { return unpacked_; }    // at least once
   const Geometry& geometry() const { return *geometry_; }
   const std::optional<uint64_t>& fingerprint() const { return fingerprint_; }
   Counters* counters() const { return counters_; }
@@ -65,7 +67,7 @@ class Handle final : public compat::SavedVariableHooks, public Recycled<Handle> 
   std::optional<uint64_t> fingerprint_;
   Counters* counters_ = nullptr;  // the tape has them
   int32_t timeline_id_ = -1;
-  size_t position_ = 0;
+  Positions positions_;
   OpId saved_at_ = kNone;  // so many ops had been recorded
   c10::SmallVector<uint64_t, 1> rounds_;
 };

@@ -7,18 +7,37 @@
 namespace retrace {
 namespace {
 
-void add_to(std::vector<Handle*>& handles, Handle& handle) {
-  handle.set_position(handles.size());
+using Position = size_t Handle::Positions::*;
+
+void append(auto& handles, Handle& handle, Position position) {
+  handle.positions().*position = handles.size();
   handles.push_back(&handle);
 }
 
-void remove_from(std::vector<Handle*>& handles, Handle& handle) {
-  handles.back()->set_position(handle.position());
-  std::swap(handles[handle.position()], handles.back());
+void erase(auto& handles, Handle& handle, Position position) {
+  const size_t place = handle.positions().*position;
+  handles.back()->positions().*position = place;
+  handles[place] = handles.back();
   handles.pop_back();
 }
 
+size_t value_of(const Handle& handle) {
+  return static_cast<size_t>(handle.value() != kNone ? handle.value() : handle.holds());
+}
+
 }  // namespace
+
+void HandleTable::add_to(std::vector<Handle*>& all, Handle& handle) {
+  append(all, handle, &Handle::Positions::among_all);
+  const size_t value = value_of(handle);
+  if (value >= of_values_.size()) of_values_.resize(value + 1);
+  append(of_values_[value], handle, &Handle::Positions::of_value);
+}
+
+void HandleTable::remove_from(std::vector<Handle*>& all, Handle& handle) {
+  erase(all, handle, &Handle::Positions::among_all);
+  erase(of_values_[value_of(handle)], handle, &Handle::Positions::of_value);
+}
 
 void HandleTable::add(Handle& handle) {
   add_to(handles_, handle);
@@ -29,6 +48,10 @@ void HandleTable::add(Handle& handle) {
 void HandleTable::remove(Handle& handle) { remove_from(handles_, handle); }
 void HandleTable::add_keeper(Handle& handle) { add_to(keepers_, handle); }
 void HandleTable::remove_keeper(Handle& handle) { remove_from(keepers_, handle); }
+
+HandleTable::OfValue HandleTable::of(ValueId value) const {
+  return static_cast<size_t>(value) < of_values_.size() ? of_values_[static_cast<size_t>(value)] : OfValue();
+}
 
 bool HandleTable::has_graph_to_come() const {
   const auto waits = [](const Handle* handle) { return !handle->unpacked(); };
@@ -48,6 +71,8 @@ int32_t HandleTable::rounds_owing(const Handle& handle) const {
       std::count_if(rounds_.begin(), rounds_.end(), [&](uint64_t round) { return !handle.consumed_in(round); }));
 }
 
-size_t HandleTable::bytes() const { return handles_.size() * (sizeof(Handle) + sizeof(void*)); }
+size_t HandleTable::bytes() const {
+  return handles_.size() * (sizeof(Handle) + sizeof(void*)) + of_values_.capacity() * sizeof(OfValue);
+}
 
 }  // namespace retrace

@@ -1,9 +1,13 @@
 // The handles that autograd holds, and the backwards that run over them.
 #pragma once
 
+#include <c10/util/SmallVector.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
+
+#include "tape/op.h"
 
 namespace retrace {
 
@@ -19,7 +23,10 @@ class HandleTable {
   // Those that keep their tensor themselves: only the timeline must know what that has become.
   void add_keeper(Handle& handle);
   void remove_keeper(Handle& handle);
-  const std::vector<Handle*>& keepers() const { return keepers_; }
+
+  // Those that stand for a value, or keep it.
+  using OfValue = c10::SmallVector<Handle*, 2>;
+  OfValue of(ValueId value) const;
 
   bool has_graph_to_come() const;  // saved, and no backward has asked for it yet
 
@@ -32,8 +39,12 @@ class HandleTable {
   size_t bytes() const;
 
  private:
+  void add_to(std::vector<Handle*>& all, Handle& handle);
+  void remove_from(std::vector<Handle*>& all, Handle& handle);
+
   std::vector<Handle*> handles_;
   std::vector<Handle*> keepers_;
+  std::vector<OfValue> of_values_;  // by value
   std::vector<uint64_t> rounds_;
 };
 

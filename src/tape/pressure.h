@@ -2,20 +2,18 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <exception>
+
+#include "policy/balance.h"
 
 namespace retrace {
 
 struct Pressure {
-  std::atomic<bool> strict = false;            // see Strict
-  std::atomic<int64_t> held_since_balance{0};  // bytes; at most so much worse than it was when balance() last looked
-  std::atomic<int64_t> slack_bytes{0};         // forgotten less held in vain, then
+  std::atomic<bool> strict = false;  // see Strict
+  SinceBalance since_balance;
   // Live when an operator was about to be replayed, without what it takes over to write on: all else that it has, it has in
   // passing. While one runs.
   std::atomic<int64_t> live_before_replay{0};
-
-  bool may_be_out_of_balance() const { return held_since_balance > slack_bytes; }  // balance() might find something
 };
 
 // While one lives, a shortage in which nothing can be let go of throws OverBudget instead of breaking a budget.

@@ -217,7 +217,7 @@ void Tape::hold_rebuilt(ValueId id) {
 void Tape::note_held(ValueId id) {
   if (budgeted_step) return;  // a budget's affair
   balancing.held.push_back(id);
-  pressure.held_since_balance += value(id).bytes;
+  pressure.since_balance.held(RuntimeView(*this), id);
 }
 
 void Tape::add_holder(ValueId id, const c10::Storage& storage) {
@@ -311,7 +311,7 @@ void Tape::remove_handle(Handle& handle) {
   sweeping.dropped();
   --value(handle.value()).handles;
   if (const int32_t owed = handles.rounds_owing(handle)) change_need<Pending>(*this, handle.value(), -owed);
-  pressure.held_since_balance += value(handle.value()).bytes;
+  if (!budgeted_step) pressure.since_balance.dropped(RuntimeView(*this), handle.value());
   change_need<Alive>(*this, handle.value(), -1);
   if (counts_reach_) change_need<Reach>(*this, handle.value(), -1);
 }

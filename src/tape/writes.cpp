@@ -59,16 +59,13 @@ void begin_event(Tape& tape) {
 }
 
 void handles_follow(Tape& tape, const Tape::Written& written) {
-  if (tape.value(written.before).handles > 0) {
-    const std::vector<Handle*> handles = tape.handles.all();
-    for (Handle* const handle : handles) {
-      if (handle->value() == written.before && handle->is_unchanged()) follow(tape, *handle, written);
+  for (Handle* const handle : tape.handles.of(written.before)) {
+    if (!handle->is_unchanged()) continue;
+    if (handle->value() == written.before) {
+      follow(tape, *handle, written);
+    } else if (tape.timeline && handle->timeline_id() >= 0) {
+      keeper_follows(tape, *handle, written);
     }
-  }
-  if (!tape.timeline || tape.value(written.before).holders == 0) return;
-  for (Handle* const keeper : tape.handles.keepers()) {
-    if (keeper->holds() != written.before || keeper->timeline_id() < 0 || !keeper->is_unchanged()) continue;
-    keeper_follows(tape, *keeper, written);
   }
 }
 

@@ -111,11 +111,66 @@ TEST(Balance, WhatTheProgramHasTooMayBeHeldInVainLater) {
   tape.values[static_cast<size_t>(input)].external = true;
   tape.shared = {kept, input};
   std::vector<TapeView::ValueId> all{kept, input};
-  EXPECT_EQ(balance(tape, all).shared_bytes, 100);
+  EXPECT_EQ(balance(tape, all).shared, std::vector{kept});
   EXPECT_TRUE(tape.value(kept).held);
   tape.shared.clear();
   balance(tape, all);
   EXPECT_FALSE(tape.value(kept).held);
+}
+
+// To look takes a walk over the tape: once per allocation would take the square of its length.
+
+TEST(SinceBalance, WhatIsSavedOrLetGoOfMeanwhileNeedsNoLook) {
+  View tape;
+  const auto saved = tape.add(100, false, true, 1), gone = tape.add(100, false, true, 1);
+  SinceBalance since;
+  since.held(tape, saved);
+  since.held(tape, gone);
+  EXPECT_TRUE(since.is_out_of_balance(tape));
+  since.looked(tape, {});
+  since.held(tape, saved);
+  since.held(tape, gone);
+  tape.values[static_cast<size_t>(saved)].handles = 1;
+  tape.let_go(gone);
+  EXPECT_FALSE(since.is_out_of_balance(tape));
+  EXPECT_FALSE(since.may_be_out_of_balance());
+}
+
+TEST(SinceBalance, WhatTheProgramHasNeedsNoLookUntilItLetsGo) {
+  View tape;
+  const auto product = tape.add(100, false, true, 1), input = tape.add(30, false, true, 1);
+  tape.values[static_cast<size_t>(input)].external = true;
+  for (const auto still_shared : {product, input}) {
+    tape.shared = {product, input};
+    SinceBalance since;
+    since.looked(tape, {0, {product}});
+    since.held(tape, input);
+    EXPECT_TRUE(since.may_be_out_of_balance());
+    EXPECT_FALSE(since.is_out_of_balance(tape));
+    tape.shared = {still_shared};
+    EXPECT_TRUE(since.is_out_of_balance(tape));
+  }
+}
+
+TEST(SinceBalance, OnlyMoreThanTheSlackNeedsALook) {
+  View tape;
+  const auto held = tape.add(100, false, true, 1), dropped = tape.add(20, false, false, 1);
+  SinceBalance since;
+  since.looked(tape, {110, {}});
+  since.held(tape, held);
+  EXPECT_FALSE(since.is_out_of_balance(tape));
+  since.dropped(tape, dropped);
+  EXPECT_TRUE(since.is_out_of_balance(tape)) << "it is no longer forgotten";
+}
+
+TEST(SinceBalance, OfWhatIsSavedOnlyThatItIsRebuiltNeedsALook) {
+  View tape;
+  const auto saved = tape.add(100, true, true, 1);
+  SinceBalance since;
+  since.held(tape, saved);
+  EXPECT_FALSE(since.is_out_of_balance(tape));
+  since.rebuilt(tape, saved);
+  EXPECT_TRUE(since.is_out_of_balance(tape));
 }
 
 }  // namespace retrace::test::balance_of
