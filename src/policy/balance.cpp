@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "policy/hold_instead.h"
+
 namespace retrace {
 namespace {
 
@@ -75,7 +77,10 @@ Balance balance(TapeView& tape, std::vector<ValueId>& all_held) {
       tape.give_up(id);
     }
   }
-  if (spare < 0) tape.let_go_roots();
+  if (spare < 0) {
+    hold_instead_of_roots(tape);
+    tape.let_go_roots();
+  }
   return {std::max<int64_t>(spare, 0), shared_of(tape, all_held)};
 }
 

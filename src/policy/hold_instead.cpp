@@ -28,7 +28,25 @@ bool is_left_to(const TapeView& tape, TapeView::ValueId root) {
   return v.holders <= 1 && !v.is_copy && !tape.is_shared(root);
 }
 
+constexpr int64_t kNearly =
+    2;  // times: the program may let go of it before long, and of the roots it has let go already
+
 }  // namespace
+
+void hold_instead_of_roots(TapeView& tape) {
+  for (const TapeView::ValueId id : tape.saved()) {
+    const TapeView::Value v = tape.value(id);
+    if (v.is_source() || v.rebuilt || !tape.is_elsewhere(id)) continue;
+    std::vector<TapeView::ValueId> roots = nearest_sources(tape, id);
+    std::erase_if(roots, [&](TapeView::ValueId r) { return !tape.value(r).is_root() || !is_left_to(tape, r); });
+    if (roots.empty() || !tape.hold_at_hand(id)) continue;
+    int64_t needless_bytes = 0;
+    for (const TapeView::ValueId root : roots) {
+      if (tape.value(root).alive == 0) needless_bytes += tape.value(root).bytes;
+    }
+    if (kNearly * needless_bytes < v.bytes) tape.let_go(id);
+  }
+}
 
 void HoldInstead::saving(TapeView& tape, ValueId id) {
   const std::vector<ValueId> sources = nearest_sources(tape, id);

@@ -21,4 +21,8 @@ class HoldInstead {
   std::unordered_map<ValueId, std::vector<ValueId>> held_instead_;  // of a value that a policy would keep
 };
 
+// More is live than the plain program has. What is saved and was forgotten, though the program has it too (a weight made in this
+// step), is held where that makes roots needless that are nearly as large.
+void hold_instead_of_roots(TapeView& tape);
+
 }  // namespace retrace

@@ -111,6 +111,29 @@ Program newton_steps() {
           }};
 }
 
+Program growing() {
+  constexpr int64_t kWords = 1000, kMore = 250, kWidth = 64, kBatch = 128;
+  const auto words = std::make_shared<Tensor>((torch::randn({kWords, kWidth}) * 0.1).requires_grad_());
+  const Tensor weight = (torch::randn({kWidth, kWidth}) * 0.1).requires_grad_();
+  return {{weight}, [=]() mutable {
+            {
+              const torch::NoGradGuard no_grad;
+              const Tensor larger = torch::randn({words->size(0) + kMore, kWidth});
+              larger.slice(0, 0, words->size(0)).copy_(*words);
+              *words = larger.set_requires_grad(true);
+            }
+            weight.mutable_grad() = Tensor();
+            Tensor hidden = torch::embedding(*words, torch::randint(words->size(0), {kBatch}, torch::kLong));
+            for (int i = 0; i < 4; ++i) hidden = torch::tanh(hidden.mm(weight));
+            const Tensor loss = hidden.mm(words->t()).logsumexp(1).mean();
+            loss.backward();
+            const torch::NoGradGuard no_grad;
+            for (Tensor parameter : {*words, weight}) parameter.sub_(parameter.grad(), 0.1);
+            words->mutable_grad() = Tensor();
+            return loss.detach();
+          }};
+}
+
 Program resized() {
   constexpr int64_t kBatch = 4, kClasses = 10;
   nn::Sequential net(ConvNormRelu(3, 16), ConvNormRelu(16, 16), nn::AdaptiveAvgPool2d(1), nn::Flatten(),

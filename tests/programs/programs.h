@@ -54,6 +54,7 @@ Program micro_batches();  // gradients of several batches add up before the upda
 Program maml();           // gradients through three updates of an inner training
 Program adversarial();    // the batch is made worse three times by its own gradient
 Program newton_steps();   // products of the Hessian with vectors made from those before
+Program growing();        // the vocabulary grows in every step: a larger embedding takes the place of the one before
 Program resized();        // a batch comes large, and is made smaller first
 Program lbfgs();          // the optimizer runs forward and backward itself, several times a step
 
@@ -107,6 +108,7 @@ inline const std::vector<Entry>& all() {
       {.name = "maml", .make = maml},
       {.name = "adversarial", .make = adversarial},
       {.name = "newton_steps", .make = newton_steps},
+      {.name = "growing", .make = growing, .percent_is_exact = false},  // it is larger each time
       {.name = "resized", .make = resized},
       // What it lets go of in the middle of a step, a part of its history, is counted to the end: 95 % allows 103 %.
       {.name = "lbfgs", .make = lbfgs, .percent_is_exact = false},
