@@ -23,7 +23,7 @@ bool covers_storage(const at::Tensor& t) {
 // if it fits, and nothing is evicted for it that could then be rebuilt from nothing else.
 bool may_copy(Tape& tape, ValueId id) {
   const Value& before = tape.value(id);
-  if (before.alive > 0) return before.bytes <= forgotten_behind(tape, id);
+  if (before.alive > 0) return before.bytes <= bytes_to_secure(tape, id);
   if (!tape.budgeted_step) return true;
   const int64_t wanted_bytes = memory::live_bytes() + before.bytes;
   if (wanted_bytes <= tape.budgeted_step->budget_bytes()) return true;

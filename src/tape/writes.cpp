@@ -89,7 +89,7 @@ void secure_dependents(Tape& tape, ValueId root) {
   }
 }
 
-int64_t forgotten_behind(Tape& tape, ValueId root) {
+int64_t bytes_to_secure(Tape& tape, ValueId root) {
   std::vector<char> depends = dependents_of(tape, root);
   int64_t bytes = 0;
   for (const Handle* const handle : tape.handles.all()) {

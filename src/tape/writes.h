@@ -15,6 +15,6 @@ void handles_follow(Tape& tape, const Tape::Written& written);
 // `root` is about to be overwritten and is not copied: whatever needs it is rebuilt now and held.
 void secure_dependents(Tape& tape, ValueId root);
 // Bytes that would then be held. Of what somebody has now, only in a step under a budget, where it may be let go of later.
-int64_t forgotten_behind(Tape& tape, ValueId root);
+int64_t bytes_to_secure(Tape& tape, ValueId root);
 
 }  // namespace retrace
