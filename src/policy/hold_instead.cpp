@@ -22,14 +22,14 @@ std::vector<TapeView::ValueId> nearest_sources(TapeView& tape, TapeView::ValueId
   return sources;
 }
 
-// A root that the program has let go of, and that nothing forgotten needs so far. It is swept once memory runs short.
-bool is_left_to(const TapeView& tape, TapeView::ValueId root) {
+// The program has let go of it. Once nothing forgotten needs it, it is swept when memory runs short.
+bool only_tape_has(const TapeView& tape, TapeView::ValueId root) {
   const TapeView::Value v = tape.value(root);
   return v.holders <= 1 && !v.is_copy && !tape.is_shared(root);
 }
 
-constexpr int64_t kNearly =
-    2;  // times: the program may let go of it before long, and of the roots it has let go already
+// The program may let go of a value before long, and has let go of the roots already.
+constexpr int64_t kNearly = 2;  // times as large
 
 }  // namespace
 
@@ -38,13 +38,13 @@ void hold_instead_of_roots(TapeView& tape) {
     const TapeView::Value v = tape.value(id);
     if (v.is_source() || v.rebuilt || !tape.is_elsewhere(id)) continue;
     std::vector<TapeView::ValueId> roots = nearest_sources(tape, id);
-    std::erase_if(roots, [&](TapeView::ValueId r) { return !tape.value(r).is_root() || !is_left_to(tape, r); });
+    std::erase_if(roots, [&](TapeView::ValueId r) { return !tape.value(r).is_root() || !only_tape_has(tape, r); });
     if (roots.empty() || !tape.hold_at_hand(id)) continue;
     int64_t needless_bytes = 0;
     for (const TapeView::ValueId root : roots) {
       if (tape.value(root).alive == 0) needless_bytes += tape.value(root).bytes;
     }
-    if (kNearly * needless_bytes < v.bytes) tape.let_go(id);
+    if (kNearly * needless_bytes < v.bytes) tape.give_up(id);
   }
 }
 
@@ -56,7 +56,7 @@ void HoldInstead::saving(TapeView& tape, ValueId id) {
     const TapeView::Value v = tape.value(source);
     if (v.handles > 0 || v.alive > 0) continue;
     if (v.is_root()) {
-      spent += is_left_to(tape, source) ? v.bytes : 0;
+      spent += only_tape_has(tape, source) ? v.bytes : 0;
       continue;
     }
     if (v.external) continue;

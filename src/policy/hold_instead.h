@@ -1,4 +1,5 @@
-// What is held instead of what a policy keeps: a result that autograd saves, if it is no larger.
+// What is held instead of what it would be rebuilt from, a result that a policy keeps or roots: what autograd saves, if it is no
+// larger.
 #pragma once
 
 #include <unordered_map>
@@ -12,9 +13,9 @@ class HoldInstead {
  public:
   using ValueId = TapeView::ValueId;
 
-  // Whether to hold `value`, which autograd is about to save for the first time, instead of what the policy keeps for its sake
-  // alone and autograd did not save: it takes no more bytes, and nothing has to be rebuilt. If so it is held, and that is let
-  // go of.
+  // Whether to hold `value`, which autograd is about to save for the first time, instead of what the tape has for its sake alone
+  // and autograd did not save: it takes no more bytes, and nothing has to be rebuilt. If so it is held, and what the policy keeps
+  // is let go of; roots are swept once memory runs short.
   void saving(TapeView& tape, ValueId value);
 
  private:

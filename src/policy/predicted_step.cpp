@@ -110,7 +110,7 @@ void PredictedStep::op_ran(OpId id) {
   }
   for (const ValueId v : std::exchange(copies_, {})) {
     state(v).copied = true;
-    note_held(v);
+    held(v);
   }
   next_op_ = id + 1;
   if (!has_op(id)) return;
@@ -121,7 +121,7 @@ void PredictedStep::op_ran(OpId id) {
     read.consumed = true;
     read.last_read_by = id;
     const bool from_outside = graph_.values[at(arg.value)].external && is_root(arg.value) && arg.becomes == kNone;
-    if (from_outside && !std::exchange(read.external_held, true)) note_held(arg.value);
+    if (from_outside && !std::exchange(read.external_held, true)) held(arg.value);
   }
   if (!cuts_) return;
   for (const plan::Arg& arg : op.args) {
@@ -132,9 +132,7 @@ void PredictedStep::op_ran(OpId id) {
   if (written != op.args.end()) cuts_->made(*this, written->becomes, written->value);
 }
 
-void PredictedStep::held(ValueId id) { note_held(id); }
-
-void PredictedStep::note_held(ValueId id) {
+void PredictedStep::held(ValueId id) {
   held_.push_back(id);
   since_balance_.held(*this, id);
 }
@@ -250,7 +248,7 @@ bool PredictedStep::hold_at_hand(ValueId id) {
     simulation_.hold(id, plan::kAsItIs);
   } else if (value(id).rebuilt) {
     simulation_.hold_rebuilt(id);
-    note_held(id);
+    held(id);
   }
   return is_held(id);
 }

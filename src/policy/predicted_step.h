@@ -74,7 +74,6 @@ class PredictedStep final : private plan::StepRules, private TapeView {
 
   void decide(const PolicyRules& rules);
   void run_backward(const plan::Backward& backward);
-  void note_held(ValueId id);
   bool copy_may_pay(OpId op, ValueId before) const;
   void prepare_write(OpId op, const plan::Arg& arg);
 
