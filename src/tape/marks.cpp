@@ -81,6 +81,9 @@ ValueId found_written(Tape& tape, ValueId id, const c10::Storage& storage) {
   }
   if (!tape.value(id).held.is_copy()) tape.lose(id);
   const ValueId after = tape.add_found(id);
+  tape.value(after).looks = 1;  // whoever found it
+  tape.value(after).first_look = tape.marking.place;
+  tape.value(after).fleeting |= tape.known && tape.known->is_fleeting(tape.marking.place);
   mark(tape.value(after), storage, whole);
   if (tape.value(id).handles > 0) tape.hold(after, storage);
   handles_follow(tape, {id, after});

@@ -122,6 +122,29 @@ TEST(Writes, ABufferThatIsRefilledBeforeBackwardIsRememberedInEveryKindOfStep) {
   }
 }
 
+// Likewise what is written a second time, each time after somebody has read it.
+TEST(Writes, AResultThatIsWrittenTwiceIsRememberedInItsKindOfStep) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor x = torch::randn({64, 64}).requires_grad_();
+  const auto step = [&](int) -> Tensors {
+    x.mutable_grad() = Tensor();
+    const Tensor h = x.detach() * 2;
+    Tensor sum = (x * (h + 1)).sin().sum();
+    for (int k = 0; k < 2; ++k) {
+      write_with_pointer(h, 0, h.numel());
+      sum = sum + (x * (h + 1)).sin().sum();
+    }
+    sum.backward();
+    return {x.grad()};
+  };
+  const auto plain = train(nullptr, 3, step).bits;
+  for (const Policy& policy : {recompute_all(), selective()}) {
+    Session session(policy);
+    EXPECT_THROW(train(&session, 1, step), UsageError);
+    EXPECT_EQ(train(&session, 3, step).bits, plain) << policy.name();
+  }
+}
+
 // An operator without a graph of its own, on the result of each layer's product.
 void expect_right_with(const std::function<void(const Tensor&)>& on_each) {
   const Layers layers;
