@@ -83,8 +83,11 @@ void Handle::save(const at::Tensor& tensor, Scope& scope) {
   geometry_ = tape.geometries.find_or_add(tensor);
   const bool verifies = scope.verify || tape.marking.verifies;
   // What a budget holds may still be let go of: worth a look once, in a step that is new.
-  const bool may_go = !v.keep || (tape.budgeted_step && tape.marking.whole);
-  if (verifies && !tape.marking.lossy && !v.scratch && may_go) fingerprint_ = retrace::fingerprint(tensor);
+  const bool may_go =
+      tape.budgeted_step ? !tape.budgeted_step->only_measures() && (!v.keep || tape.marking.whole) : !v.keep;
+  const bool has_whole_mark = v.dense && v.marked_whole;  // which verify_unpacked() compares, too
+  if (verifies && !tape.marking.lossy && !v.scratch && may_go && !has_whole_mark)
+    fingerprint_ = retrace::fingerprint(tensor);
   if (tape.timeline) {
     timeline_id_ = tape.timeline->saved(tape, id);
     if (tape.budgeted_step) look_for_ways(tape, id, tensor.storage());
@@ -152,7 +155,7 @@ at::Tensor Handle::unpack_value() {
   if (!tape.budgeted_step) tape.value(value_).given.emplace(storage.getWeakStorageImpl());
   tape.used(value_);
   at::Tensor tensor = geometry_->over(storage);
-  verify_unpacked(tape, *this, storage, tensor);
+  verify_unpacked(tape, *this, storage);
   if (tape.tags_weights && !tape.budgeted_step) tape.between_backwards.unpacked(RuntimeView(tape), value_);
   if (holds_what_it_unpacks(tape)) tape.hold_unpacked(value_, storage);
   if (round != 0 && !consumed_in(round)) {

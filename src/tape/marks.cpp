@@ -103,11 +103,12 @@ ValueId look_at(Tape& tape, ValueId id, const at::Tensor& tensor, Bytes bytes) {
     mark(v, tensor.storage(), marking.whole);
     return id;
   }
-  const bool as_marked = are_as_marked(v, tensor.storage(), bytes);
+  // What a factory made, seen for the first time: from now on a sample will do.
+  const bool is_marked_anew = v.looks == 1 && v.marked_whole && !marking.whole;
+  const bool as_marked = are_as_marked(v, tensor.storage(), is_marked_anew ? all_of(tensor.storage()) : bytes);
   if (!as_marked && tape.known) tape.known->add_written(place);
   if (!as_marked || (tape.known && tape.known->is_written(place))) return found_written(tape, id, tensor.storage());
-  // What a factory made, seen for the first time.
-  if (v.marked_whole && !marking.whole) mark(v, tensor.storage(), false);
+  if (is_marked_anew) mark(v, tensor.storage(), false);
   return id;
 }
 
@@ -119,11 +120,7 @@ ValueId look_at(Tape& tape, const at::Tensor& tensor) {
 
 ValueId look_at_read(Tape& tape, const at::Tensor& tensor) {
   const ValueId id = tape.value_of(tensor);
-  const Value& v = tape.value(id);
-  // Else a mark is about to be made of all that is there.
-  const bool stays_marked = tape.marking.whole && v.marked_whole;
-  const bool only_recipe = !tape.is_root(v) && !v.held && v.handles == 0;
-  return look_at(tape, id, tensor, stays_marked && only_recipe ? bytes_of(tensor) : all_of(tensor.storage()));
+  return look_at(tape, id, tensor, bytes_of(tensor));
 }
 
 void look_at_saved(Tape& tape) {

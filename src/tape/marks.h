@@ -26,8 +26,8 @@ bool is_as_marked(const ValueMark& value, const c10::Storage& storage);
 
 // The current value of a tensor that is about to be read, and perhaps written, or saved.
 ValueId look_at(Tape& tape, const at::Tensor& tensor);
-// The same where it is read and nothing else. Of content that nobody saved or holds, and that has a recipe, only the part that
-// is read counts: the recipe gives that part, whatever was written to others, and who reads those will notice.
+// The same where it is read and nothing else: of large content only the part that is read. Who reads another part notices what was
+// written there; and all of it is looked at when it is saved, or used to rebuild something.
 ValueId look_at_read(Tape& tape, const at::Tensor& tensor);
 // Before a backward and at the end: nobody else looks at what was saved and forgotten while the program still has it.
 void look_at_saved(Tape& tape);

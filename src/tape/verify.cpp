@@ -9,14 +9,24 @@
 namespace retrace {
 namespace {
 
+// With a fingerprint of all that the handle stands for, or a mark of all bytes of its value.
+bool is_compared_whole(const Value& v, const Handle& handle) {
+  return handle.fingerprint() || (v.dense && v.marked_whole);
+}
+
+// Whether a storage has what the handle's tensor had in forward, as far as that can be told.
+bool is_as_saved(const Value& v, const Handle& handle, const c10::Storage& storage) {
+  if (handle.fingerprint()) return fingerprint(handle.geometry().over(storage)) == *handle.fingerprint();
+  return !v.dense || is_as_marked(v, storage);
+}
+
 // Of the values at hand whose content differs from forward's, the one made first: it is nearest to the cause.
 [[noreturn]] void report_mismatch(Tape& tape, const Handle& found) {
   const Handle* culprit = &found;
   for (const Handle* const handle : tape.handles.all()) {
     const Value& v = tape.value(handle->value());
-    if (!handle->fingerprint() || !v.rebuilt || tape.is_root(v) || v.producer >= tape.value(culprit->value()).producer)
-      continue;
-    if (fingerprint(handle->geometry().over(v.rebuilt)) != *handle->fingerprint()) culprit = handle;
+    if (!v.rebuilt || v.scratch || tape.is_root(v) || v.producer >= tape.value(culprit->value()).producer) continue;
+    if (!is_as_saved(v, *handle, v.rebuilt)) culprit = handle;
   }
   const Op* const op = tape.find_op(tape.value(culprit->value()).producer);
   const std::string name = op ? op->name() : "?";
@@ -29,19 +39,12 @@ namespace {
 
 }  // namespace
 
-void verify_unpacked(Tape& tape, const Handle& handle, const c10::Storage& storage, const at::Tensor& tensor) {
+void verify_unpacked(Tape& tape, const Handle& handle, const c10::Storage& storage) {
   const Value& v = tape.value(handle.value());
+  if (tape.is_original(handle.value(), storage) || v.scratch || tape.marking.lossy) return;
   const Pause pause;
-  const bool original = tape.is_original(handle.value(), storage);
-  if (handle.fingerprint()) {
-    if (fingerprint(tensor) == *handle.fingerprint()) {
-      count(handle.counters(), &Counters::values_verified);
-    } else if (!original) {
-      report_mismatch(tape, handle);
-    }
-  } else if (!original && v.dense && !v.scratch && !tape.marking.lossy && !is_as_marked(v, storage)) {
-    report_mismatch(tape, handle);
-  }
+  if (!is_as_saved(v, handle, storage)) report_mismatch(tape, handle);
+  if (is_compared_whole(v, handle)) count(handle.counters(), &Counters::values_verified);
 }
 
 }  // namespace retrace
