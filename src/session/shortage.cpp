@@ -34,7 +34,7 @@ bool is_retained(const plan::Graph& graph) {
 Shortage::Shortage(const Timeline& timeline, const BudgetedStep& step, const StepStart& start, bool first_step)
     : budget_bytes_(step.given_bytes()), first_step_(first_step) {
   const plan::Graph graph = timeline.graph();
-  const plan::Outcome plain = plan::plain(timeline.without_copies(graph));
+  const plan::Outcome plain = plan::plain(graph);
   // Of several backwards as if they were one: eviction may not come near to what a plan for them could do.
   plan::Graph as_one = graph;
   as_one.backwards.clear();

@@ -104,8 +104,7 @@ bool StepPlanner::is_within_percent(const BudgetedStep& step, const Timeline& ti
   if (!budget_.fraction()) return false;
   const int64_t wanted = step.most_wanted_bytes();
   if (shares_memory_ || wanted <= budget_bytes(nullptr)) return true;
-  const plan::Graph graph = timeline.graph();
-  const auto plain = static_cast<double>(plan::plain(timeline.without_copies(graph)).peak_bytes + forgotten_bytes_);
+  const auto plain = static_cast<double>(plan::plain(timeline.graph()).peak_bytes + forgotten_bytes_);
   return static_cast<double>(wanted) <= *budget_.fraction() * plain;
 }
 
@@ -361,7 +360,7 @@ StepPeak StepPlanner::plain_of(const plan::Graph& graph, const BudgetedStep& ste
 // it otherwise; then a measured one that did the same up to its first backward may know better.
 void StepPlanner::learn_plain(StepProfile& profile, const BudgetedStep& step, const Timeline& timeline) {
   if (profile.plain.bytes > 0 && profile.plain.start == start_) return;
-  const plan::Graph graph = timeline.without_copies(*profile.graph);
+  const plan::Graph& graph = *profile.graph;
   profile.plain = plain_of(graph, step, timeline);
   if (step.only_measures()) profile.measured = profile.plain;
   const size_t forward = ops_before_backward(graph);

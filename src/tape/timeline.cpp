@@ -8,6 +8,13 @@ namespace {
 // So that a program which holds thousands of tensors does not pay for each of them at every operator.
 constexpr size_t kLooksPerEvent = 512;
 
+// Of an event's window.
+void raise_peaks(plan::Event& event, int64_t peak, int64_t plain_peak) {
+  const int64_t most_plain = std::max(event.other_peak - event.extra_at_peak, plain_peak);
+  event.other_peak = std::max(event.other_peak, peak);
+  event.extra_at_peak = event.other_peak - most_plain;
+}
+
 uint64_t mixed(uint64_t hash, uint64_t with) {
   hash ^= with + 0x9E3779B97F4A7C15u + (hash << 6) + (hash >> 2);
   return hash * 0xFF51AFD7ED558CCDu;
@@ -42,19 +49,12 @@ void Timeline::end_window() {
 
 void Timeline::close_window() {
   end_window();
-  if (!graph_.events.empty()) raise_peaks(window_.peak, plain_window_peak_);
-}
-
-// Of the last event's window.
-void Timeline::raise_peaks(int64_t peak, int64_t plain_peak) {
-  graph_.events.back().other_peak = std::max(graph_.events.back().other_peak, peak);
-  plain_.back().peak = std::max(plain_.back().peak, plain_peak);
+  if (!graph_.events.empty()) raise_peaks(graph_.events.back(), window_.peak, plain_window_peak_);
 }
 
 // At the moment at which the latest window was closed.
 void Timeline::add_event(plan::EventKind kind, int32_t id) {
-  graph_.events.push_back({kind, id, window_.now, window_.now, window_.gradients});
-  plain_.push_back({window_.now - copied_bytes_, window_.now - copied_bytes_});
+  graph_.events.push_back({kind, id, window_.now, window_.now, window_.gradients, copied_bytes_, copied_bytes_});
 }
 
 // What only the tape refers to any more, the program has let go of.
@@ -141,7 +141,7 @@ void Timeline::op_ran() {
 }
 
 void Timeline::op_made_nothing() {
-  if (!graph_.events.empty()) raise_peaks(window_.peak, plain_window_peak_);
+  if (!graph_.events.empty()) raise_peaks(graph_.events.back(), window_.peak, plain_window_peak_);
 }
 
 int32_t Timeline::op_made(Tape& tape, const Op& op, at::TensorList results, bool replayable) {
@@ -170,8 +170,8 @@ int32_t Timeline::op_made(Tape& tape, const Op& op, at::TensorList results, bool
   }
   description_.add_op(recorded, results);
   end_window();
-  graph_.events.push_back({plan::EventKind::op, id, op_window_.now, window_.now, op_window_.gradients});
-  plain_.push_back({op_window_.now - copied_before_op_, window_.now - copied_bytes_});
+  graph_.events.push_back(
+      {plan::EventKind::op, id, op_window_.now, window_.now, op_window_.gradients, copied_before_op_, copied_bytes_});
   return id;
 }
 
@@ -311,21 +311,10 @@ plan::Graph Timeline::graph() const {
   if (ended_) return graph;
   graph.weight_bytes = std::max(graph.weight_bytes, memory::live()[memory::Owner::weights]);
   if (!graph.events.empty()) {
-    int64_t& peak = graph.events.back().other_peak;
-    peak = std::max({peak, ended_part_.peak, memory::this_window().peak});
+    const int64_t peak = memory::this_window().peak;
+    raise_peaks(graph.events.back(), std::max(peak, ended_part_.peak),
+                std::max(peak - copied_bytes_, ended_part_.plain_peak));
   }
-  return graph;
-}
-
-plan::Graph Timeline::without_copies(plan::Graph graph) const {
-  if (follows_ || graph.events.empty()) return graph;
-  for (size_t e = 0; e < graph.events.size(); ++e) {
-    graph.events[e].other_bytes = plain_[e].bytes;
-    graph.events[e].other_peak = plain_[e].peak;
-  }
-  if (ended_) return graph;
-  int64_t& peak = graph.events.back().other_peak;
-  peak = std::max({peak, ended_part_.plain_peak, memory::this_window().peak - copied_bytes_});
   return graph;
 }
 

@@ -85,7 +85,6 @@ class Timeline {
   Description take_description() { return std::move(description_); }  // of a step that has ended
   plan::Graph graph() const;                                          // without its description
   plan::Graph take_graph() { return std::move(graph_); }              // likewise, of a step that has ended
-  plan::Graph without_copies(plan::Graph graph) const;                // this step's
   int64_t peak_bytes() const {
     return peak_ ? peak_->bytes() : ended_peak_bytes_;
   }  // of everything live, during the step
@@ -99,7 +98,6 @@ class Timeline {
   void add_event(plan::EventKind kind, int32_t id);
   void end_window();
   void close_window();
-  void raise_peaks(int64_t peak, int64_t plain_peak);
   void note_releases(Tape& tape);
   void find_externals_left(const Tape& tape);
   void end_graph(Tape& tape);
@@ -122,9 +120,6 @@ class Timeline {
   struct WindowPart {
     int64_t peak = 0, plain_peak = 0;
   };
-  struct PlainBytes {
-    int64_t bytes, peak;
-  };
   memory::OtherBytes window_;                    // as the latest one began
   int64_t plain_window_peak_ = 0;                // of the one before: the most without copies
   WindowPart ended_part_;                        // of the open one, until the last copy in it went
@@ -139,7 +134,6 @@ class Timeline {
   size_t next_look_ = 0;                         // at those
   std::unordered_map<ValueId, int64_t> copies_;  // and their bytes
   int64_t copied_bytes_ = 0;                     // of those
-  std::vector<PlainBytes> plain_;                // by event: the other bytes without copies
   std::vector<uint64_t> prefix_hashes_;
   std::vector<char> looked_for_ways_;
   std::vector<std::pair<int32_t, double>> shortcuts_;

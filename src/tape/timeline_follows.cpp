@@ -64,7 +64,6 @@ void Timeline::write_out(Tape& tape) {
     storages_ = std::max(storages_, value.storage + 1);
   }
   find_released(tape);
-  for (const plan::Event& event : graph_.events) plain_.push_back({event.other_bytes, event.other_peak});
 }
 
 // The program still has those storages that it has not been seen to let go of.

@@ -111,6 +111,9 @@ struct Event {
   int64_t other_bytes = 0;     // live when it began, without the values of the tape
   int64_t other_peak = 0;      // the most of it from then (for an op: from its end) until the next event
   int64_t gradient_bytes = 0;  // those among other_bytes that are gradients
+  // Those that the plain program has not: copies of what is overwritten, and what only the tape still holds. Not in tape files.
+  int64_t extra_bytes = 0;    // among other_bytes
+  int64_t extra_at_peak = 0;  // the plain program's peak is so much below other_peak
 };
 
 // An operator that backward ran itself, for reports: no plan changes it.

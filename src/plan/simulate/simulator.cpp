@@ -1,6 +1,7 @@
 #include "plan/simulate/simulator.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "plan/simulate/history.h"
 #include "plan/simulate/incremental_simulation.h"
@@ -9,9 +10,17 @@
 namespace retrace::plan {
 
 struct Simulator::State {
-  State(const Graph& graph, Effort* effort) : whole(graph, effort), near(graph, effort) {}
+  State(const Graph& graph, Effort* effort) : graph(graph), effort(effort), whole(graph, effort) {}
+  // Only a search for plans needs it, and it takes as much as a whole run to set up.
+  IncrementalSimulation& near() {
+    if (!incremental) incremental.emplace(graph, effort);
+    return *incremental;
+  }
+
+  const Graph& graph;
+  Effort* const effort;
   StepSimulation whole;
-  IncrementalSimulation near;
+  std::optional<IncrementalSimulation> incremental;
 };
 
 Simulator::Simulator(const Graph& graph, Effort* effort) : state_(std::make_unique<State>(graph, effort)) {}
@@ -19,40 +28,47 @@ Simulator::~Simulator() = default;
 Simulator::Simulator(Simulator&&) noexcept = default;
 Simulator& Simulator::operator=(Simulator&&) noexcept = default;
 
-Outcome Simulator::run(const Choices& choices, bool event_peaks, int64_t give_up_bytes, double give_up_seconds) {
-  StepSimulation& simulation = state_->whole;
-  simulation.wants_event_peaks = event_peaks;
-  simulation.begin(choices, {.bytes = give_up_bytes, .seconds = give_up_seconds});
+namespace {
+
+Outcome run_whole(StepSimulation& simulation, const Choices& choices, History* history,
+                  const StepSimulation::Limits& limits = {}) {
+  if (history != nullptr) history->begin(simulation.graph().values.size(), simulation.graph().events.size());
+  simulation.history = history;
+  simulation.begin(choices, limits);
   simulation.run_until(simulation.graph().events.size());
+  simulation.history = nullptr;
   return simulation.finish();
 }
 
-Outcome Simulator::run(const Choices& choices, History& history) {
-  const Graph& graph = state_->whole.graph();
-  history.begin(graph.values.size(), graph.events.size());
-  state_->whole.history = &history;
-  Outcome outcome = run(choices, /*event_peaks=*/true);
-  state_->whole.history = nullptr;
-  return outcome;
+}  // namespace
+
+Outcome Simulator::run(const Choices& choices, bool event_peaks, int64_t give_up_bytes, double give_up_seconds) {
+  state_->whole.wants_event_peaks = event_peaks;
+  return run_whole(state_->whole, choices, nullptr, {.bytes = give_up_bytes, .seconds = give_up_seconds});
 }
 
-Outcome Simulator::run_plain(History* history) {
-  const Choices none(state_->whole.graph().values.size());
-  state_->whole.is_plain = true;
-  Outcome outcome = history != nullptr ? run(none, *history) : run(none, /*event_peaks=*/true);
-  state_->whole.is_plain = false;
-  return outcome;
+Outcome Simulator::run(const Choices& choices, History& history) {
+  state_->whole.wants_event_peaks = true;
+  return run_whole(state_->whole, choices, &history);
+}
+
+Outcome plain(const Graph& graph, History* history) {
+  StepSimulation simulation(graph, nullptr, /*is_plain=*/true);
+  simulation.wants_event_peaks = true;
+  return run_whole(simulation, Choices(graph.values.size()), history);
 }
 
 Outcome Simulator::run_incremental(const Choices& choices, double give_up_seconds, const Price& price) {
-  return state_->near.run(choices, {.seconds = give_up_seconds, .cost = give_up_seconds, .price = price});
+  return state_->near().run(choices, {.seconds = give_up_seconds, .cost = give_up_seconds, .price = price});
 }
 
 Outcome Simulator::rebase(const Choices& choices, double give_up_seconds, const Price& price) {
-  return state_->near.rebase(choices, {.seconds = give_up_seconds, .price = price});
+  return state_->near().rebase(choices, {.seconds = give_up_seconds, .price = price});
 }
 
-void Simulator::forget_base() { state_->near.forget(); }
+void Simulator::forget_base() {
+  if (state_->incremental) state_->incremental->forget();
+}
 
 std::vector<Simulator::Live> Simulator::live_at(const Choices& choices, size_t event) {
   StepSimulation& simulation = state_->whole;

@@ -55,9 +55,6 @@ class Simulator {
   // The same to the end, with the peaks of all events, and told event by event.
   Outcome run(const Choices& choices, History& history);
 
-  // As the plain program: what autograd saves is held until it is dropped. Nothing in the graph has a producer.
-  Outcome run_plain(History* history = nullptr);
-
   // The same, faster if the choices differ in little from those of the last rebase(): of the outcome the peaks, per event
   // too, the replay's seconds and operators, and the excess are filled. Stops early once the replay is above
   // `give_up_seconds`, or that and the bytes above the budget at their price together; rebase(), only for the former.
@@ -78,5 +75,9 @@ class Simulator {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// What the program does without us: everything that autograd saved is kept, and nothing else. Budgets in percent are of its
+// peak. With the peaks of all events; told event by event if a history is given.
+Outcome plain(const Graph& graph, History* history = nullptr);
 
 }  // namespace retrace::plan

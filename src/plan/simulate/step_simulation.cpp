@@ -16,10 +16,11 @@ double rounded(double seconds) { return std::ldexp(std::round(std::ldexp(seconds
 
 }  // namespace
 
-StepSimulation::StepSimulation(const Graph& graph, Effort* effort)
+StepSimulation::StepSimulation(const Graph& graph, Effort* effort, bool is_plain)
     : graph_(graph),
       effort_(effort),
-      keepable_(plan::keepable(graph)),
+      is_plain_(is_plain),
+      keepable_(is_plain ? std::vector<bool>(graph.values.size()) : plan::keepable(graph)),
       several_(graph.backwards.size() > 1),
       dropped_(graph.handles.size(), graph.events.size()),
       offered_(graph.values.size(), graph.events.size()),
@@ -28,14 +29,14 @@ StepSimulation::StepSimulation(const Graph& graph, Effort* effort)
       touched_values_(graph.values.size()),
       touched_ops_(graph.ops.size()) {
   for (const Value& v : graph.values) {
-    first_values_.push_back({v.producer});
+    first_values_.push_back({is_plain ? kNone : v.producer});
     bytes_.push_back(v.external ? 0 : v.bytes);
     first_way_.push_back(way_costs_.size());
     way_costs_.push_back({bytes_.back()});
     for (const Way& w : v.ways) way_costs_.push_back({w.bytes, rounded(w.store_seconds), rounded(w.load_seconds)});
   }
   for (const Op& op : graph.ops) {
-    const auto repeats = [&](ValueId v) { return v != kNone && graph.values[at(v)].producer != kNone; };
+    const auto repeats = [&](ValueId v) { return v != kNone && first_values_[at(v)].producer != kNone; };
     repeatable_.push_back(
         std::any_of(op.fresh.begin(), op.fresh.end(), repeats) ||
         std::any_of(op.args.begin(), op.args.end(), [&](const Arg& a) { return repeats(a.becomes); }));
@@ -226,7 +227,7 @@ void StepSimulation::clear_touches() {
 // -- Events --
 
 void StepSimulation::apply(const Event& event) {
-  other_ = event.other_bytes;
+  other_ = event.other_bytes - (is_plain_ ? event.extra_bytes : 0);
   switch (event.kind) {
     case EventKind::op:
       run_forward(event.id);
@@ -246,7 +247,7 @@ void StepSimulation::apply(const Event& event) {
     case EventKind::end:
       break;
   }
-  other_ = event.other_peak;
+  other_ = event.other_peak - (is_plain_ ? event.extra_at_peak : 0);
   note_peak(0);
 }
 
@@ -358,7 +359,7 @@ void StepSimulation::spend(double seconds) {
 int StepSimulation::wanted_way(ValueId id) const {
   const auto v = at(id);
   // A policy that wants a value holds it until it is overwritten.
-  const bool can_be_held = keepable_[v] || (rules_ != nullptr && graph_.values[v].producer != kNone);
+  const bool can_be_held = keepable_[v] || (rules_ != nullptr && first_values_[v].producer != kNone);
   const Choice choice = possible((*choices_)[v], graph_.values[v], can_be_held);
   return choice.holds() ? choice.way() : kNone;
 }
@@ -388,7 +389,7 @@ void StepSimulation::begin_storage(ValueId id) {
 }
 
 void StepSimulation::overwrite(const Arg& arg) {
-  if (!is_plain) stop_holding(arg.value);
+  if (!is_plain_) stop_holding(arg.value);
   const int32_t its = storage(arg.becomes);
   now_.current[at(its)] = arg.becomes;
   buffer(storage_buffer(its)).value = arg.becomes;
@@ -469,7 +470,7 @@ void StepSimulation::stop_holding(ValueId id) {
 
 void StepSimulation::save(HandleId handle) {
   const ValueId id = graph_.handles[at(handle)];
-  saved_root_[at(handle)] = value(id).producer == kNone && !is_plain;
+  saved_root_[at(handle)] = value(id).producer == kNone && !is_plain_;
   if (saved_root_[at(handle)] != 0) {
     reference(storage_buffer(storage(id)));  // the handle itself has it
   } else {

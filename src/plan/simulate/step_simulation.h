@@ -76,7 +76,8 @@ class MakesSpace {
 
 class StepSimulation {
  public:
-  explicit StepSimulation(const Graph& graph, Effort* effort = nullptr);  // both must outlive it
+  // Both must outlive it. The plain program: what autograd saves is held until it is dropped, and nothing can be rebuilt.
+  explicit StepSimulation(const Graph& graph, Effort* effort = nullptr, bool is_plain = false);
 
   // When to stop early.
   struct Limits {
@@ -118,8 +119,6 @@ class StepSimulation {
   Outcome outcome;
   bool wants_event_peaks = false;  // and peaks()
   History* history = nullptr;      // to be written, if any
-  // Of a graph in which nothing can be rebuilt: what autograd saves is held until it is dropped, and nothing else is.
-  bool is_plain = false;
 
   // Who touches what: the first event in which a value or an operator was looked at, or the earliest such event of
   // what is looked at now.
@@ -142,7 +141,7 @@ class StepSimulation {
   demand::Work& work(Pending) { return pending_work_; }
   demand::Work& work(Reach) { return reach_work_; }
   void nobody_alive(ValueId id) {
-    if (is_plain) return stop_holding(id);
+    if (is_plain_) return stop_holding(id);
     if (rules_ != nullptr) return rules_->nobody_alive(id);
     if ((in_plain_backward() || dropping_) && value(id).producer != kNone)
       stop_holding(id);  // what is evicted may need a root
@@ -247,6 +246,7 @@ class StepSimulation {
 
   const Graph& graph_;
   Effort* const effort_;  // or none
+  const bool is_plain_;
   const std::vector<bool> keepable_;
   std::vector<char> repeatable_;  // by op: makes something that can be made again
   bool drops_in_forward_ = false;

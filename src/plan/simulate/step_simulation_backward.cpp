@@ -100,14 +100,14 @@ bool StepSimulation::leaves_roots() const {
     if (dropped_[h] > first_unpack_) need(graph_.handles[h]);
   }
   while (!work.empty()) {
-    const OpId producer = graph_.values[at(work.back())].producer;
+    const OpId producer = first_values_[at(work.back())].producer;
     work.pop_back();
     if (producer != kNone) for_each_read(graph_.ops[at(producer)], need);
   }
   for (size_t o = 0; o < graph_.ops.size(); ++o) {
     bool leaves = false;
     for_each_read(graph_.ops[at(static_cast<OpId>(o))], [&](ValueId v) {
-      leaves |= graph_.values[at(v)].producer == kNone && bytes_[at(v)] > 0 && needed[at(v)] == 0;
+      leaves |= first_values_[at(v)].producer == kNone && bytes_[at(v)] > 0 && needed[at(v)] == 0;
     });
     if (leaves && repeatable_[o] != 0) return true;
   }

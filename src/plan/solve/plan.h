@@ -74,10 +74,6 @@ Answer solve(const Graph& graph, int64_t budget_bytes, const SolveOptions& optio
 std::optional<Plan> quick_solve(const Graph& graph, int64_t budget_bytes, int64_t most_effort = kUnlimited,
                                 const std::stop_token& stop = {});
 
-// What the program does without us: everything that autograd saved is kept, and nothing else. Budgets in percent are of its
-// peak. With the peaks of all events; told event by event if a history is given.
-Outcome plain(const Graph& graph, History* history = nullptr);
-
 // The smallest budget that holds from the very first step on, before any plan exists: nothing is held that is not being
 // used at the moment. Never above the plain peak. With the peaks of all events.
 Outcome smallest(const Graph& graph);

@@ -41,12 +41,6 @@ Answer solve(const Graph& graph, int64_t budget_bytes, const SolveOptions& optio
   return answer;
 }
 
-Outcome plain(const Graph& graph, History* history) {
-  Graph as_plain = graph;
-  for (Value& value : as_plain.values) value.producer = kNone;
-  return Simulator(as_plain).run_plain(history);
-}
-
 namespace {
 
 // In a long chain every value would be rebuilt from the beginning, in the square of its length. After so many operators: the
