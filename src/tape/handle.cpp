@@ -58,6 +58,7 @@ void Handle::call_pack_hook(const at::Tensor& tensor) {
   Scope& scope = *std::exchange(scope_, nullptr);
   const Pause pause;  // a view may make its history anew here, with operators
   counters_ = scope.counters.get();
+  scope.ops_in_vain = 0;
   count_alone(counters_, &Counters::saved_tensors);
   version_ = tensor.unsafeGetTensorImpl()->version_counter();
   saved_version_ = version_of(version_);

@@ -13,18 +13,31 @@
 namespace retrace {
 namespace {
 
+constexpr size_t kFirstPrune = 64;
+
 struct Views {
-  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> alive;
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> alive;  // and some that have died since
+  size_t prune_at = kFirstPrune;
   std::vector<char> running;  // operators, outermost first: whether they were given such a view
   std::optional<at::CallbackHandle> callback;
 
   ~Views() { stop(); }
+  void prune();
+  void watch_operators();
   void stop() {
     if (callback) at::removeCallback(*callback);
     callback.reset();
     running.clear();
   }
 };
+
+void Views::prune() {
+  std::erase_if(alive, [](const auto& weak) {
+    const auto view = weak.lock();
+    return !view || !is_no_grad_view(at::Tensor(view));
+  });
+  prune_at = std::max(kFirstPrune, 2 * alive.size());
+}
 
 Views& views() { return ThreadObject<Views>::get(); }
 
@@ -45,6 +58,14 @@ void operator_ends(const at::RecordFunction&, at::ObserverContext*) {
   if (!views().running.empty()) views().running.pop_back();
 }
 
+// LibTorch then boxes what every operator is given: not before a view is known to live while something is saved.
+void Views::watch_operators() {
+  if (callback) return;
+  callback = at::addThreadLocalCallback(at::RecordFunctionCallback(&operator_begins, &operator_ends)
+                                            .needsInputs(true)
+                                            .scopes({at::RecordScope::FUNCTION}));
+}
+
 }  // namespace
 
 bool is_no_grad_view(const at::Tensor& tensor) {
@@ -55,11 +76,8 @@ bool is_no_grad_view(const at::Tensor& tensor) {
 
 void note_no_grad_view(const at::Tensor& view) {
   Views& mine = views();
+  if (mine.alive.size() >= mine.prune_at) mine.prune();  // most live for one operator: a linear layer's t()
   mine.alive.emplace_back(view.getIntrusivePtr());
-  if (mine.callback) return;
-  mine.callback = at::addThreadLocalCallback(at::RecordFunctionCallback(&operator_begins, &operator_ends)
-                                                 .needsInputs(true)
-                                                 .scopes({at::RecordScope::FUNCTION}));
 }
 
 void forget_no_grad_views() {
@@ -70,15 +88,13 @@ void forget_no_grad_views() {
 bool may_save_no_grad_view() {
   Views& mine = views();
   if (mine.alive.empty()) return false;
-  std::erase_if(mine.alive, [](const auto& weak) {
-    const auto view = weak.lock();
-    return !view || !is_no_grad_view(at::Tensor(view));
-  });
+  mine.prune();
   if (mine.alive.empty()) {
     mine.stop();
     return false;
   }
-  // Between operators it is a Function that saves what it likes.
+  mine.watch_operators();
+  // Between operators it is a Function that saves what it likes. So it may be while the first operator runs that was not watched.
   return mine.running.empty() || mine.running.back() != 0;
 }
 

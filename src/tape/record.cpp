@@ -26,6 +26,26 @@ namespace {
 
 using torch::jit::Stack;
 
+bool admits_views(const c10::OperatorHandle& op) {
+  const auto& returns = op.schema().returns();
+  return std::all_of(returns.begin(), returns.end(), [](const c10::Argument& r) { return r.alias_info() != nullptr; });
+}
+
+// A view that the schema does not admit to (_unsafe_view, unsafe_split) has a version counter of its own: writes through it
+// do not show in the others.
+void note_counter(Tape& tape, const at::Tensor& result) {
+  if (result.defined() && understood(result)) tape.storages.add_counter(result);
+}
+
+// Made under no_grad of tensors that require grad, they are views that LibTorch cannot save through hooks.
+void note_views(at::ArrayRef<at::Tensor> inputs, at::ArrayRef<at::Tensor> results) {
+  if (at::GradMode::is_enabled()) return;
+  if (std::none_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.requires_grad(); })) return;
+  for (const at::Tensor& t : results) {
+    if (t.defined()) note_no_grad_view(t);
+  }
+}
+
 // One operator on its way through the recorder.
 class Recording {
  public:
@@ -78,7 +98,7 @@ class Recording {
     if (made_nothing()) {
       if (tape.timeline) tape.timeline->op_made_nothing();
       lock.reset();
-      return note_views();
+      return note_views(seen(), outputs_);
     }
     bool keep = false;
     if (scope_->policy.rules().looks_at_operators() && !detail::recompute_everything()) {
@@ -112,6 +132,7 @@ class Recording {
       op_->generator = at::Generator();
     }
     ++scope_->ops;
+    scope_->ops_in_vain = at::GradMode::is_enabled() || writes_external(tape) ? 0 : scope_->ops_in_vain + 1;
     count_alone(scope_->counters.get(), &Counters::ops_recorded);
     if (!arguments_.replayable()) return;
     hold_roots(tape);
@@ -136,25 +157,11 @@ class Recording {
     }
   }
 
-  // A view that the schema does not admit to (_unsafe_view, unsafe_split) has a version counter of its own: writes
-  // through it do not show in the others.
   void note_counters(Tape& tape) {
-    const auto& returns = op_->handle.schema().returns();
-    const bool admits =
-        std::all_of(returns.begin(), returns.end(), [](const c10::Argument& r) { return r.alias_info() != nullptr; });
-    if (admits) return;
+    if (admits_views(op_->handle)) return;
     for (size_t i = 0; i < outputs_.size(); ++i) {
-      const at::Tensor& t = outputs_[i];
       const bool is_fresh = std::find(fresh_.begin(), fresh_.end(), i) != fresh_.end();
-      if (!is_fresh && t.defined() && understood(t)) tape.storages.add_counter(t);
-    }
-  }
-
-  void note_views() const {
-    if (at::GradMode::is_enabled()) return;
-    if (std::none_of(seen().begin(), seen().end(), [](const at::Tensor& t) { return t.requires_grad(); })) return;
-    for (const at::Tensor& t : outputs_) {
-      if (t.defined()) note_no_grad_view(t);
+      if (!is_fresh) note_counter(tape, outputs_[i]);
     }
   }
 
@@ -227,6 +234,11 @@ class Recording {
     tape.marking.verifies = tape.marking.whole || plan_is_new;
   }
 
+  bool writes_external(const Tape& tape) const {
+    return std::any_of(written().begin(), written().end(),
+                       [&](size_t i) { return tape.value(op_->args[i].value).external; });
+  }
+
   bool reads_nothing() const {
     return std::all_of(op_->args.begin(), op_->args.end(), [](const TensorArg& arg) { return arg.shape_only; });
   }
@@ -282,12 +294,75 @@ class Recording {
   Positions fresh_;  // positions in outputs_
 };
 
+// An operator in a long stretch of work under no_grad: a sample that is drawn, an evaluation. As a rule nothing of it is ever
+// saved, so after some hundred operators it runs as if outside the step. If autograd saves a result after all, that is held, as
+// by the plain program.
+class Unrecorded {
+ public:
+  Unrecorded(Scope& scope, const c10::OperatorHandle& handle, Stack* stack)
+      : scope_(scope), traits_(traits_of(handle)), handle_(handle), stack_(stack) {}
+
+  bool applies() const {
+    if (at::GradMode::is_enabled() || scope_.ops_in_vain < detail::most_in_vain()) return false;
+    const bool says_what_it_writes = !traits_.silent_about_writes && !traits_.collective && !traits_.opaque &&
+                                     traits_.silent_writes.empty() &&
+                                     traits_.found_writing.load(std::memory_order_relaxed) == 0;
+    return says_what_it_writes && !writes_known();
+  }
+
+  void run(c10::DispatchKeySet keys) {
+    Tensors views_of;
+    if (traits_.view) {
+      each_argument([&](const c10::IValue& v, size_t) {
+        visit_tensors(v, [&](const at::Tensor& t, int32_t) { views_of.push_back(t); });
+      });
+    }
+    {
+      const c10::impl::ExcludeDispatchKeyGuard exclude(compat::kRecordKey);
+      handle_.redispatchBoxed(keys, stack_);
+    }
+    const bool admits = admits_views(handle_);
+    if (admits && !traits_.view) return;
+    const Tensors results = returned_tensors(*stack_, handle_.schema().returns().size());
+    if (traits_.view) note_views(views_of, results);
+    if (admits) return;
+    const SharedTape::Lock tape(*scope_.tape);
+    for (const at::Tensor& result : results) note_counter(*tape, result);
+  }
+
+ private:
+  template <class F>
+  void each_argument(F&& f) const {
+    const size_t count = traits_.writes.size();
+    for (size_t i = 0; i < count; ++i) f((*stack_)[stack_->size() - count + i], i);
+  }
+
+  // What the tape may still have to rebuild something from.
+  bool writes_known() const {
+    if (std::find(traits_.writes.begin(), traits_.writes.end(), true) == traits_.writes.end()) return false;
+    bool known = false;
+    const SharedTape::Lock tape(*scope_.tape);
+    each_argument([&](const c10::IValue& v, size_t i) {
+      if (!traits_.writes[i]) return;
+      visit_tensors(v, [&](const at::Tensor& t, int32_t) {
+        known |= t.defined() && (!understood(t) || tape->storages.find(t.storage()) != kNone);
+      });
+    });
+    return known;
+  }
+
+  Scope& scope_;
+  const OpTraits& traits_;
+  const c10::OperatorHandle& handle_;
+  Stack* const stack_;
+};
+
 // Runs instead of an operator on a recording thread, after autograd and before the backend.
 void record(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, compat::kRecordKey);
   if (auto scope = current_scope()) {
-    Recording(std::move(scope), handle, below, stack).run();
-    return;
+    if (Unrecorded unrecorded(*scope, handle, stack); unrecorded.applies()) return unrecorded.run(below);
+    return Recording(std::move(scope), handle, below, stack).run();
   }
   const c10::impl::ExcludeDispatchKeyGuard exclude(compat::kRecordKey);
   handle.redispatchBoxed(below, stack);

@@ -26,6 +26,7 @@ struct Scope {
   bool rebuild_in_segments;
   std::shared_ptr<memory::Governor> governor;  // of the thread's allocations; the outermost one's
   int64_t ops = 0;
+  int64_t ops_in_vain = 0;         // the latest, all under no_grad, of which autograd has saved nothing so far
   std::atomic<bool> ended{false};  // from another thread than its own: noticed at the next event
 };
 

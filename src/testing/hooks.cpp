@@ -8,6 +8,7 @@ namespace {
 std::atomic<bool> verify_all{false};
 std::atomic<bool> recompute_all_policies{false};
 std::atomic<int64_t> operators_until_failure{-1};
+std::atomic<int64_t> in_vain{500};
 
 }  // namespace
 
@@ -16,6 +17,9 @@ bool verify_everything() { return verify_all.load(std::memory_order_relaxed); }
 
 void set_recompute_everything(bool on) { recompute_all_policies = on; }
 bool recompute_everything() { return recompute_all_policies.load(std::memory_order_relaxed); }
+
+void set_most_in_vain(int64_t ops) { in_vain = ops; }
+int64_t most_in_vain() { return in_vain.load(std::memory_order_relaxed); }
 
 void fail_operator_after(int64_t n) { operators_until_failure = n; }
 

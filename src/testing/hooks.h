@@ -21,6 +21,10 @@ bool verify_everything();
 void set_recompute_everything(bool on);
 bool recompute_everything();
 
+// Recorded under no_grad, with nothing of them saved, before such operators are recorded no more.
+void set_most_in_vain(int64_t ops);
+int64_t most_in_vain();
+
 // The n-th operator recorded or replayed from now (0: the next) throws InjectedFault before it runs, once. Negative: none.
 void fail_operator_after(int64_t n);
 void maybe_fail_operator(const char* name);  // called by recorder and replay

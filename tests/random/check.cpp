@@ -123,6 +123,7 @@ void become_hostile() {
   memory::set_poison(true);
   detail::set_verify_everything(true);
   detail::set_recompute_everything(true);
+  detail::set_most_in_vain(2);
 }
 
 }  // namespace retrace::random

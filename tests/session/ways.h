@@ -77,4 +77,19 @@ inline std::vector<Named> named_policies() {
           {"selective", selective()}, {"custom", custom([](const OpInfo& op) { return op.index % 3 == 0; })}};
 }
 
+// The same gradients plain, under each policy, and under budgets in percent and bytes; what is refused must be refused truly.
+inline void expect_right_in_every_way(const std::function<Tensors(int)>& step) {
+  const Seen plain = train(nullptr, 4, step);
+  for (const Named& named : named_policies()) {
+    Session session(named.policy);
+    EXPECT_EQ(train(&session, 4, step).bits, plain.bits) << named.name;
+  }
+  for (const char* text : {"100%", "90%", "75%", "60%"}) {
+    Session session(budget(text).best_effort());
+    EXPECT_EQ(train(&session, 4, step).bits, plain.bits) << text;
+  }
+  Session session(budget(1).best_effort());
+  EXPECT_EQ(train(&session, 4, step).bits, plain.bits) << "as little as possible";
+}
+
 }  // namespace retrace::test

@@ -29,6 +29,7 @@ int main(int argc, char** argv) {
     retrace::memory::set_poison(true);
     retrace::detail::set_verify_everything(true);
     retrace::detail::set_recompute_everything(true);
+    retrace::detail::set_most_in_vain(2);
   }
   return RUN_ALL_TESTS();
 }

@@ -23,21 +23,6 @@ void write_with_pointer(const Tensor& t, int64_t from, int64_t to) {
   for (int64_t k = from; k < to; ++k) p[k] = p[k] > 0 ? 2 * p[k] : p[k] - 0.25F;
 }
 
-// The same gradients plain, under each policy, and under budgets in percent and bytes; what is refused must be refused truly.
-void expect_right_in_every_way(const std::function<Tensors(int)>& step) {
-  const Seen plain = train(nullptr, 4, step);
-  for (const Named& named : named_policies()) {
-    Session session(named.policy);
-    EXPECT_EQ(train(&session, 4, step).bits, plain.bits) << named.name;
-  }
-  for (const char* text : {"100%", "90%", "75%", "60%"}) {
-    Session session(budget(text).best_effort());
-    EXPECT_EQ(train(&session, 4, step).bits, plain.bits) << text;
-  }
-  Session session(budget(1).best_effort());
-  EXPECT_EQ(train(&session, 4, step).bits, plain.bits) << "as little as possible";
-}
-
 TEST(Writes, AFewElementsAreNoticedInTheFirstStepOfItsKindAndRemembered) {
   RETRACE_SKIP_IF_HOSTILE();
   const Layers layers;
