@@ -376,6 +376,11 @@ c10::Storage Tape::content(ValueId id, const Op* wanted_by) {
   if (living && wanted_by && !is_as_marked(v, living)) living = c10::Storage();
   if (!living && v.rebuilt) return v.rebuilt;
   if (living || (!held && (!is_root(v) || v.held))) return living;
+  if (wanted_by && !is_root(v)) {  // its recipe gives what was there
+    let_go(id);
+    return living;
+  }
+  if (known) known->add_fleeting(v.first_look);  // in later steps, what reads it is kept
   throw UsageError("[backward] op '" + (wanted_by ? wanted_by->name() : std::string("?")) +
                    "': a tensor it read was changed after forward (an in-place operator, an optimizer's step, a "
                    "pointer), so its result cannot be rebuilt. Change such tensors after backward, or change a clone.");

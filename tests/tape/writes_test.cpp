@@ -74,6 +74,23 @@ TEST(Writes, AfterItWasSavedTheNewContentCounts) {
   });
 }
 
+// Features that are clipped between forward and backward: the next layer's product is made again from what they were.
+TEST(Writes, BetweenForwardAndBackward) {
+  const Layers layers;
+  const Tensor x = torch::randn({256, 64});
+  expect_right_in_every_way([&](int) -> Tensors {
+    layers.clear();
+    Tensor h = x, features;
+    for (size_t i = 0; i < layers.weights.size(); ++i) {
+      h = h.mm(layers.weights[i]).tanh();
+      if (i == 2) features = h.detach();
+    }
+    write_with_pointer(features, 0, features.numel());
+    h.pow(2).mean().backward();
+    return layers.gradients();
+  });
+}
+
 // The first step that finds it so cannot go back. All later ones keep what they make of that buffer, also those of other kinds.
 TEST(Writes, ABufferThatIsRefilledBeforeBackwardIsRememberedInEveryKindOfStep) {
   RETRACE_SKIP_IF_HOSTILE();
