@@ -31,8 +31,8 @@ bool is_retained(const plan::Graph& graph) {
 
 }  // namespace
 
-Shortage::Shortage(const Timeline& timeline, const BudgetedStep& step, const StepStart& start, bool first_step)
-    : budget_bytes_(step.given_bytes()), first_step_(first_step) {
+Shortage::Shortage(const Timeline& timeline, const BudgetedStep& step, const StepStart& start, std::string not_counted)
+    : budget_bytes_(step.given_bytes()), not_counted_(std::move(not_counted)) {
   const plan::Graph graph = timeline.graph();
   const plan::Outcome plain = plan::plain(graph);
   // Of several backwards as if they were one: eviction may not come near to what a plan for them could do.
@@ -77,15 +77,12 @@ void Shortage::refuse(int64_t smallest_bytes) const {
   InfeasibleBudget::Needs needs = needs_;
   needs.before_bytes += smallest_bytes - smallest_.bytes;  // what the step before made for good
   const std::string bytes = std::to_string(smallest_bytes);
-  throw InfeasibleBudget(
-      "[budget] a step needs at least " + bytes + " bytes and its budget is " + std::to_string(budget_bytes_) +
-          ", so it cannot be kept. At the fullest moment of such a step: " + described(needs) + "." +
-          (first_step_
-               ? " What comes later in a first step (another backward, state that an optimizer makes) is not in it."
-               : "") +
-          " Give at least retrace::budget(" + bytes +
-          "), or retrace::budget(...).best_effort() to run with the smallest.",
-      smallest_bytes, needs);
+  throw InfeasibleBudget("[budget] a step needs at least " + bytes + " bytes and its budget is " +
+                             std::to_string(budget_bytes_) +
+                             ", so it cannot be kept. At the fullest moment of such a step: " + described(needs) + "." +
+                             not_counted_ + " Give at least retrace::budget(" + bytes +
+                             "), or retrace::budget(...).best_effort() to run with the smallest.",
+                         smallest_bytes, needs);
 }
 
 }  // namespace retrace

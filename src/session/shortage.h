@@ -1,6 +1,8 @@
 // A step that needed more than its budget, and what would have been enough.
 #pragma once
 
+#include <string>
+
 #include <retrace/errors.h>
 
 #include "session/step_peak.h"
@@ -11,8 +13,8 @@ namespace retrace {
 
 class Shortage {
  public:
-  // Of a step that began with `start` and did what the timeline says.
-  Shortage(const Timeline& timeline, const BudgetedStep& step, const StepStart& start, bool first_step);
+  // Of a step that began with `start` and did what the timeline says. `not_counted`: a sentence about what may come; or empty.
+  Shortage(const Timeline& timeline, const BudgetedStep& step, const StepStart& start, std::string not_counted);
 
   int64_t smallest_bytes() const { return smallest_.bytes; }
   int64_t smallest_bytes(const StepStart& start) const;  // of a step like it that begins with that, after it has ended
@@ -23,7 +25,7 @@ class Shortage {
   const StepStart end_ = StepStart::now();
   int64_t budget_bytes_ = 0;
   InfeasibleBudget::Needs needs_;
-  bool first_step_ = false;
+  std::string not_counted_;
 };
 
 }  // namespace retrace

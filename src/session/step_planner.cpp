@@ -71,7 +71,8 @@ bool StepPlanner::is_in_doubt() const { return budget_.fraction() && !gradients_
 
 std::shared_ptr<BudgetedStep> StepPlanner::begin_step(const std::shared_ptr<Timeline>& timeline) {
   const std::lock_guard lock(mutex_);
-  start_ = StepStart::now();
+  const StepStart before = std::exchange(start_, StepStart::now());
+  begun_with_more_ = steps_ > 0 && start_.bytes > before.bytes ? begun_with_more_ + 1 : 0;
   forgotten_bytes_ = budget_.fraction() ? BudgetedStep::forgotten_by_ended_steps() : 0;
   begins_shared_ = BudgetedStep::open_steps() > 0;
   shares_memory_ |= begins_shared_;
@@ -87,15 +88,28 @@ std::shared_ptr<BudgetedStep> StepPlanner::begin_step(const std::shared_ptr<Time
     plan_for_relatives();
     match = match_for(expected);
   }
-  return std::make_shared<BudgetedStep>(
+  auto step = std::make_shared<BudgetedStep>(
       store::kinds(budget_.allows_bfloat16()), std::move(match),
       [this](size_t index, uint64_t hash) { return find_match(index, hash); },
       [this, weak = std::weak_ptr(timeline)](const BudgetedStep& step) {
         const auto open = weak.lock();
         if (!open || budget_.is_best_effort() || is_within_percent(step, *open)) return;
-        const Shortage shortage(*open, step, start_, steps_ == 1);
+        const Shortage shortage(*open, step, start_, what_may_come());
         shortage.refuse(shortage.smallest_bytes());
       });
+  for (const auto& p : profiles_) most_backwards_ = std::max(most_backwards_, p->graph->backwards.size());
+  step->expect_backwards(most_backwards_);
+  return step;
+}
+
+std::string StepPlanner::what_may_come() const {
+  if (steps_ == 1)
+    return " What comes later in a first step (another backward, state that an optimizer makes) is not in it.";
+  if (begun_with_more_ < 2) return "";
+  return " The latest " + std::to_string(begun_with_more_ + 1) +
+         " steps each began with more live than the one before (state that an optimizer collects, results that are "
+         "kept), so "
+         "later ones may need more.";
 }
 
 // Of the largest step, be it this one: what the plain program would have taken in it is known by now. While steps of other
@@ -322,7 +336,7 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
   if (step.most_wanted_bytes() > 0 && budget_.is_best_effort()) {
     smallest_bytes_ = std::max(smallest_bytes_, bearable_bytes(timeline.graph()));
   } else if (step.most_wanted_bytes() > 0 && !step.refused() && !within_percent) {
-    refusal_.emplace(timeline, step, start_, steps_ == 1);
+    refusal_.emplace(timeline, step, start_, what_may_come());
   }
   if (!timeline.had_backward()) {  // nothing was asked for: nothing to plan
     auto graph = std::make_shared<const plan::Graph>(timeline.take_graph());

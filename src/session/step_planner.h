@@ -48,6 +48,7 @@ class StepPlanner {
     return StepPeak::of(graph, outcome, start_);
   }
 
+  std::string what_may_come() const;  // that a refusal cannot count; empty: nothing
   bool is_within_percent(const BudgetedStep& step, const Timeline& timeline) const;
   bool needs_plan(const StepProfile& profile) const;
   void plan(StepProfile& profile);
@@ -99,7 +100,9 @@ class StepPlanner {
   bool followed_ = false;  // the latest step, its plan
   std::string why_not_;
   int64_t smallest_bytes_ = 0;      // what a best effort has turned out to need
+  size_t most_backwards_ = 0;       // of a step so far
   StepStart start_;                 // of the open step
+  int begun_with_more_ = 0;         // steps in a row: live than the one before
   int64_t forgotten_bytes_ = 0;     // when it began: that the plain program would have had live beside that
   bool shares_memory_ = false;      // steps of other threads were open with one of ours
   int64_t shared_plain_bytes_ = 0;  // what the process would have had live then, at the most

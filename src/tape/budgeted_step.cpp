@@ -46,8 +46,9 @@ BudgetedStep::BudgetedStep(store::Kinds kinds, PlanMatch match, FindMatch find_m
   ++open_count;
 }
 
-void BudgetedStep::check_budget() {
-  if (most_wanted_bytes_ == 0) return;
+void BudgetedStep::backward_ended(bool another_is_likely) {
+  if (backwards_to_come_ > 0) --backwards_to_come_;
+  if (most_wanted_bytes_ == 0 || another_is_likely || backwards_to_come_ > 0) return;
   try {
     refuse_(*this);
   } catch (...) {

@@ -86,7 +86,10 @@ class BudgetedStep final : public memory::Governor {
   void make_space(int64_t bytes) override;
   void make_space_for_other(int64_t bytes) override;  // if nothing can go, the other takes what it needs
 
-  void check_budget();
+  // A step of this session had so many backwards: until they have run, what the step needs is not known.
+  void expect_backwards(size_t backwards) { backwards_to_come_ = backwards; }
+  // One has ended: throws if it was the last, and the step needed more than its budget.
+  void backward_ended(bool another_is_likely);
   bool refused() const { return refused_; }
   int64_t evictions() const { return evictions_; }
   int64_t most_wanted_bytes() const { return most_wanted_bytes_; }  // the most above the budget that was needed, or 0
@@ -113,6 +116,7 @@ class BudgetedStep final : public memory::Governor {
   bool diverged_ = false;
   bool changed_plan_ = false;
   bool refused_ = false;
+  size_t backwards_to_come_ = 0;
   bool ended_ = false;
   ValueId raise_again_at_ = 0;         // values on the tape: when to look again for what the plain program would have
   std::atomic<int64_t> evictions_{0};  // other steps evict, too

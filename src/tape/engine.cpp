@@ -23,7 +23,7 @@ class RecordingEngine final : public torch::autograd::Engine {
       const BackwardWatch watch;
       results = Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
     }
-    check_budget();
+    backward_ended();
     return results;
   }
 

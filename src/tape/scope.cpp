@@ -121,18 +121,17 @@ void end_scope(const std::shared_ptr<Scope>& scope) noexcept {
   pop_ended_scopes(thread);
 }
 
-void check_budget() {
+void backward_ended() {
   const ThreadState& thread = state();
   if (thread.scopes.empty() || thread.backward_depth > 0 || SharedTape::Lock::is_any_held()) return;
   std::shared_ptr<BudgetedStep> budgeted;
+  bool another_is_likely = false;
   {
     const SharedTape::Lock tape(*thread.scopes.front()->tape);
     budgeted = tape->budgeted_step;
-    if (!budgeted || budgeted->most_wanted_bytes() == 0) return;
-    // Another backward is likely to come, which may need more: then the whole step tells.
-    if (tape->handles.has_graph_to_come()) return;
+    another_is_likely = tape->handles.has_graph_to_come();
   }
-  budgeted->check_budget();
+  if (budgeted) budgeted->backward_ended(another_is_likely);
 }
 
 std::shared_ptr<Scope> current_scope() {

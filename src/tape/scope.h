@@ -51,8 +51,8 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options, Tape::Rebuild re
 // Ends it and whatever was left open inside it. Never throws.
 void end_scope(const std::shared_ptr<Scope>& scope) noexcept;
 
-// A backward of this thread's step under a budget has ended: throws InfeasibleBudget if it needed more.
-void check_budget();
+// One of this thread's step has ended: throws InfeasibleBudget if the step needed more than its budget and no other is expected.
+void backward_ended();
 
 // The innermost scope that records this thread's operators now, or null.
 std::shared_ptr<Scope> current_scope();

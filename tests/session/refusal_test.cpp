@@ -66,6 +66,70 @@ TEST(Refusal, TheSmallestBudgetIsOfTheWholeStepAndWorksWhenItIsGiven) { EXPECT_L
 
 TEST(Refusal, WithAnOptimizerThatMakesStateThereAreTwoAtMost) { EXPECT_LE(refusals(true), 2); }
 
+// Three rounds of forward and backward in a step, each of which leaves something behind; in the third step they are larger.
+struct Refused {
+  int64_t smallest_bytes = 0;  // 0: it was not
+  int step = 0;
+  std::string message;
+};
+Refused train_in_rounds(int64_t bytes) {
+  const Layers layers;
+  Refused refused;
+  Session session{budget(bytes)};
+  try {
+    for (int i = 0; i < 5; ++i) {
+      refused.step = std::max(i - 1, 0);  // if it is only refused when the next one begins
+      const auto step = session.step();
+      refused.step = i;
+      std::vector<Tensor> collected;
+      layers.clear();
+      for (int k = 0; k < 3; ++k) {
+        const auto y = layers.forward(torch::ones({i == 2 ? 512 : 256, 64}));
+        y.pow(2).mean().backward();
+        collected.push_back(y.detach());
+      }
+    }
+  } catch (const InfeasibleBudget& refusal) {
+    refused.smallest_bytes = refusal.smallest_bytes;
+    refused.message = refusal.what();
+  }
+  return refused;
+}
+
+TEST(Refusal, WaitsForAllBackwardsThatEarlierStepsHad) {
+  RETRACE_SKIP_IF_HOSTILE();
+  int of_first = 0, of_third = 0;
+  for (int64_t bytes = 1; bytes > 0;) {
+    const Refused refused = train_in_rounds(bytes);
+    bytes = refused.smallest_bytes;
+    if (bytes == 0) break;
+    ++(refused.step == 0 ? of_first : of_third);
+    EXPECT_EQ(refused.message.find("What comes later in a first step") != std::string::npos, refused.step == 0);
+  }
+  EXPECT_LE(of_first, 3) << "nobody knows how many will follow";
+  EXPECT_EQ(of_third, 1);
+}
+
+// A loop that collects results, or an optimizer that does.
+TEST(Refusal, TellsThatStepsBeginWithMoreAndMore) {
+  const Layers layers;
+  std::vector<Tensor> collected;
+  Session session{budget(400'000)};
+  try {
+    for (int i = 0; i < 20; ++i) {
+      const auto step = session.step();
+      layers.clear();
+      const auto y = layers.forward(torch::ones({64, 64}));
+      y.pow(2).mean().backward();
+      collected.push_back(y.detach());
+    }
+    FAIL() << "20 results and the rest fit";
+  } catch (const InfeasibleBudget& refusal) {
+    EXPECT_NE(std::string(refusal.what()).find("began with more live than the one before"), std::string::npos)
+        << refusal.what();
+  }
+}
+
 TEST(Refusal, SaysWhoHoldsWhat) {
   const Layers layers(4);
   const Tensor x = torch::randn({512, 64}), data = torch::randn({1000});
