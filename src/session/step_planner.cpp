@@ -80,13 +80,12 @@ std::shared_ptr<BudgetedStep> StepPlanner::begin_step(const std::shared_ptr<Time
   ++steps_;
   PlanMatch match = no_match();
   if (!profiles_.empty()) {
-    // Most likely it is like the step before.
-    StepProfile& expected = *profiles_.back();
+    StepProfile& latest = *profiles_.back();
     adopt_found();
-    if (needs_plan(expected)) plan(expected);
-    start_search(expected);
+    if (needs_plan(latest)) plan(latest);
+    start_search(latest);
     plan_for_relatives();
-    match = match_for(expected);
+    match = match_for(expected_next());
   }
   auto step = std::make_shared<BudgetedStep>(
       store::kinds(budget_.allows_bfloat16()), std::move(match),
@@ -308,6 +307,15 @@ StepProfile* StepPlanner::find_profile(const Timeline& timeline) {
   return profiles_.back().get();
 }
 
+// Most likely it is like the step before; unless that was followed by another kind the last two times, as where a program trains on
+// two tasks in turn.
+const StepProfile& StepPlanner::expected_next() const {
+  const StepProfile& latest = *profiles_.back();
+  if (latest.then != latest.then_before) return latest;
+  const auto next = std::find_if(profiles_.begin(), profiles_.end(), [&](auto& p) { return p->id == latest.then; });
+  return next == profiles_.end() ? latest : **next;
+}
+
 StepProfile& StepPlanner::add_profile(Timeline& timeline) {
   profiles_.push_back(std::make_unique<StepProfile>(timeline, start_));
   profiles_.back()->id = ++profiles_made_;
@@ -344,12 +352,16 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
     if (!other_plain_ || other_plain_->bytes < plain.bytes) other_plain_ = plain;
     return graph;
   }
+  const int64_t before = profiles_.empty() ? 0 : profiles_.back()->id;
   StepProfile* profile = find_profile(timeline);
   if (profile) {
     profile->learn(step, timeline, start_);
   } else {
     profile = &add_profile(timeline);
     if (profiles_made_ > 1) related_seconds_ += replay_seconds;
+  }
+  for (const auto& p : profiles_) {
+    if (p->id == before) p->then_before = std::exchange(p->then, profile->id);
   }
   profile->looked_for_ways |= step.looks_for_ways();
   if (start_.gradient_bytes > 0) {
@@ -366,7 +378,8 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
 // forgotten the peak is known.
 StepPeak StepPlanner::plain_of(const plan::Graph& graph, const BudgetedStep& step, const Timeline& timeline) const {
   StepPeak plain = peak_of(graph, plan::plain(graph));
-  if (!step.plan() && step.evictions() == 0) plain.lower_to(timeline.peak_bytes());
+  const bool forgot_nothing = !step.plan() && step.kept_to_plan() && step.evictions() == 0;
+  if (forgot_nothing) plain.lower_to(timeline.peak_bytes());
   return plain;
 }
 

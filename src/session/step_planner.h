@@ -61,6 +61,7 @@ class StepPlanner {
   PlanMatch no_match() const;
 
   StepProfile* find_profile(const Timeline& timeline);
+  const StepProfile& expected_next() const;
   StepProfile& add_profile(Timeline& timeline);
   void forget_some();
   StepPeak plain_of(const plan::Graph& graph, const BudgetedStep& step, const Timeline& timeline) const;

@@ -78,15 +78,16 @@ struct StepProfile {
   int64_t id = 0;
   std::shared_ptr<const plan::Graph> graph;  // of the latest step, with the shortest times and all ways that any showed
   std::shared_ptr<const std::vector<uint64_t>> prefix_hashes;
-  StepStart start;                   // of the step in `graph`
-  StepPeak plain;                    // for budgets in percent
-  std::optional<StepPeak> measured;  // the same, of a step that did nothing else
-  int64_t least_bytes = 0;           // in percent: what a step has turned out to need
-  bool takes_largest_share = false;  // in percent: its own would make it too slow
-  int64_t seen = 1;                  // steps like this so far
-  std::vector<double> step_seconds;  // of the latest steps, rebuilding excluded
-  double seconds = 0;                // the usual one of those
-  std::vector<double> shortcuts;     // by op, the shortest measured; 0: only estimated so far
+  StepStart start;                    // of the step in `graph`
+  StepPeak plain;                     // for budgets in percent
+  std::optional<StepPeak> measured;   // the same, of a step that did nothing else
+  int64_t least_bytes = 0;            // in percent: what a step has turned out to need
+  bool takes_largest_share = false;   // in percent: its own would make it too slow
+  int64_t seen = 1;                   // steps like this so far
+  int64_t then = 0, then_before = 0;  // the kinds of step that came next, the latest two times
+  std::vector<double> step_seconds;   // of the latest steps, rebuilding excluded
+  double seconds = 0;                 // the usual one of those
+  std::vector<double> shortcuts;      // by op, the shortest measured; 0: only estimated so far
   std::optional<EvictionRecord> eviction;
   std::variant<NotPlanned, Planned, Evicting> state;
   bool as_predicted = true;      // the latest step that followed the plan

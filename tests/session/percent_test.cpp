@@ -77,6 +77,29 @@ TEST(Percent, IsOfThePlainProgramWhereAStepDescendsByInnerBackwards) {
   }
 }
 
+// Two tasks in turn, with one trunk: each is held to its own share from the beginning of the step on.
+TEST(Percent, IsOfEachKindWhereKindsTakeTurns) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Layers trunk(16), large(12), small(1);
+  const Tensor x = torch::full({256, 64}, 0.3);
+  const auto step = [&](int i) -> Tensors {
+    trunk.clear();
+    large.clear();
+    small.clear();
+    const Layers& head = i % 2 == 0 ? large : small;
+    head.forward(trunk.forward(x)).pow(2).mean().backward();
+    return head.gradients();
+  };
+  const Seen plain = train(nullptr, 14, step);
+  Session session{budget("65%")};
+  const Seen seen = train(&session, 14, step);
+  EXPECT_EQ(seen.bits, plain.bits);
+  EXPECT_LT(static_cast<double>(plain.peaks[13]), 0.9 * static_cast<double>(plain.peaks[12]));
+  for (size_t i = 8; i < 14; ++i) {
+    EXPECT_LE(static_cast<double>(seen.peaks[i]), 0.65 * static_cast<double>(plain.peaks[i])) << "in step " << i;
+  }
+}
+
 // Those of the steps before have let go of values, too, which the plain program would have.
 TEST(Percent, CountsTheGraphsOfEarlierStepsAsThePlainProgramHasThem) {
   RETRACE_SKIP_IF_HOSTILE();
