@@ -193,6 +193,7 @@ thread_local bool BudgetedStep::Turn::has_turn_ = false;
 bool BudgetedStep::evict_from(const Tapes& tapes, const Turn& turn, Time until) {
   SharedTape* where = nullptr;
   Eviction::Candidate best;
+  int64_t found_at = 0;  // by that tape's clock
   const int64_t spare_bytes = turn.is_first() ? budget_bytes() - memory::taken_bytes() : 0;
   for (const auto& shared : tapes) {
     const SharedTape::Entry tape(*shared, until);
@@ -201,12 +202,15 @@ bool BudgetedStep::evict_from(const Tapes& tapes, const Turn& turn, Time until) 
     if (found.value == kNone || (where && found.score >= best.score)) continue;
     where = shared.get();
     best = found;
+    found_at = tape->clock();
   }
   if (!where) return false;
   const SharedTape::Entry tape(*where, until);
   if (!tape.has_it()) return true;  // its thread goes on: look again
-  if (!Eviction(*tape).evict(best))
-    return best.kind || tape->is_root(tape->value(best.value));  // one less to choose from
+  if (!Eviction(*tape).evict(best)) {
+    const bool is_one_less = best.kind || tape->is_root(tape->value(best.value));
+    return is_one_less || tape->clock() != found_at;  // or its thread went on in between
+  }
   if (tape->budgeted_step) ++tape->budgeted_step->evictions_;
   return true;
 }

@@ -170,6 +170,7 @@ bool Eviction::evict(const Candidate& candidate) {
 
 bool Eviction::put_away(ValueId id, const store::Kind& kind) {
   const Value& v = tape_.value(id);
+  if (!v.held.storage() || evictable_bytes_of(v) == 0) return false;
   if (!is_as_marked(v, v.held.storage())) {
     tape_.make_root(id);  // written after it was saved
     return false;

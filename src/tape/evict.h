@@ -45,7 +45,7 @@ class Eviction {
   using Candidate = EvictionCandidate;
   Candidate cheapest();
   // False if it freed nothing: there is one candidate less, since the value was not what its operator had left, or the
-  // kind could not hold it.
+  // kind could not hold it, or another thread has let go of it since it was found.
   bool evict(const Candidate& candidate);
   bool forget(ValueId value);  // if it can go
 
