@@ -16,7 +16,6 @@ namespace retrace {
 class DeviceSupport {
  public:
   virtual ~DeviceSupport() = default;
-  virtual c10::DeviceType type() const = 0;
 
   // -- Memory --
 

@@ -66,7 +66,6 @@ class Timeline {
   int32_t lasting_events() const { return static_cast<int32_t>(graph_.events.size()) - releases_; }
 
   void end(Tape& tape, double seconds);  // nothing is written down after this
-  bool ended() const { return ended_; }
   size_t expected_ops() const { return like_.graph ? like_.graph->ops.size() : 0; }
   size_t expected_values() const { return like_.graph ? like_.graph->values.size() : 0; }
   bool had_backward() const { return had_backward_; }

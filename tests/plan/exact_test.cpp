@@ -3,6 +3,7 @@
 
 #include "plan/exact.h"
 #include "plan/solve/plan.h"
+#include "plan/solve/planner.h"
 #include "plan/solve/strategies.h"
 #include "synthetic/graphs.h"
 
@@ -31,7 +32,7 @@ void compare(const Graph& graph, Compared& compared, const std::string& what) {
       continue;
     }
     ++compared.budgets;
-    EXPECT_LE(lower_bound(graph, budget), exact->seconds + kCbc) << where;
+    EXPECT_LE(Planner(graph).lower_bound(budget), exact->seconds + kCbc) << where;
     const Outcome outcome = simulator.run(exact->choices);
     const bool fits = outcome.peak_bytes <= budget;
     EXPECT_TRUE(answer.plan.has_value() || !fits) << where;

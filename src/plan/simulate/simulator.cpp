@@ -16,8 +16,6 @@ struct Simulator::State {
 
 Simulator::Simulator(const Graph& graph, Effort* effort) : state_(std::make_unique<State>(graph, effort)) {}
 Simulator::~Simulator() = default;
-Simulator::Simulator(Simulator&&) noexcept = default;
-Simulator& Simulator::operator=(Simulator&&) noexcept = default;
 
 Outcome Simulator::run(const Choices& choices, bool event_peaks, int64_t give_up_bytes, double give_up_seconds) {
   StepSimulation& simulation = state_->whole;

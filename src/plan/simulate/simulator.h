@@ -37,14 +37,14 @@ struct Price {
   double excess(int64_t peak_bytes, double sum_of_excesses, size_t events) const;
 };
 
-// Runs through the graph many times without allocating anew. Not thread-safe; copies are independent.
+// Runs through the graph many times without allocating anew. Not thread-safe: each thread needs one of its own.
 class Simulator {
  public:
   // Both must outlive it. What it does is counted as effort, and it gives up when the effort is to stop.
   explicit Simulator(const Graph& graph, Effort* effort = nullptr);
   ~Simulator();
-  Simulator(Simulator&&) noexcept;
-  Simulator& operator=(Simulator&&) noexcept;
+  Simulator(const Simulator&) = delete;
+  Simulator& operator=(const Simulator&) = delete;
 
   // `choices` has one entry per value; those that cannot be followed count as possible() says.
   // Stops early once the peak is above `give_up_bytes` or the replay above `give_up_seconds`; the outcome then says so by

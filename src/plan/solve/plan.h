@@ -86,9 +86,6 @@ Outcome smallest(const Graph& graph);
 // short. Its peak is above the budget if that is not enough.
 Outcome by_eviction(const Graph& graph, int64_t budget_bytes, Effort* effort = nullptr);
 
-// No plan for `graph` within the budget rebuilds for less than this many seconds.
-double lower_bound(const Graph& graph, int64_t budget_bytes);
-
 // What choices hold, way by way.
 std::vector<HeldValues> held_values(const Choices& choices, const Graph& graph);
 

@@ -26,9 +26,10 @@ class Planner {
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
 
-  // By a strategy other than "best": for this budget alone, as it comes.
+  // A strategy other than "best" is asked for this budget alone, not for the rungs of the ladder.
   Answer solve(int64_t budget_bytes);
   void renew_effort() { effort_.renew(options_.most_effort); }  // as much again for further budgets
+  // No plan within the budget rebuilds for less than this many seconds. Looks for no more than `target_seconds`.
   double lower_bound(int64_t budget_bytes, double target_seconds = 1e300);
 
  private:

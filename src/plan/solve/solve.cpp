@@ -92,6 +92,4 @@ Plan plan_of(const Graph& graph, Choices choices, int64_t budget_bytes, std::str
   return plan;
 }
 
-double lower_bound(const Graph& graph, int64_t budget_bytes) { return Planner(graph).lower_bound(budget_bytes); }
-
 }  // namespace retrace::plan
