@@ -2,9 +2,7 @@
 // It is trained on forces, by a double backward; between epochs it runs a simulation, which needs forces alone.
 #include <torch/torch.h>
 
-#include <cmath>
 #include <cstdio>
-#include <vector>
 
 #include "options.h"
 

@@ -1,9 +1,7 @@
 // What the recorder asks of a policy. The public side is <retrace/policy.h>.
 #pragma once
 
-#include <functional>
 #include <string>
-#include <unordered_set>
 
 #include <retrace/budget.h>
 #include <retrace/policy.h>

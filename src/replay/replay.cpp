@@ -3,8 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 
-#include <algorithm>
-
 #include <retrace/errors.h>
 
 #include "device/device.h"

@@ -1,7 +1,6 @@
 // Bytes over the time of a step, by owner, in as many points as a screen can show.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "plan/simulate/history.h"

@@ -3,8 +3,6 @@
 
 #include <ATen/core/Generator.h>
 
-#include <optional>
-
 namespace retrace {
 
 // A generator in the state `generator` has now. Drawing from either leaves the other alone.

@@ -1,7 +1,6 @@
 // Switches for tests: hostile settings and injected faults. Process-wide, off by default, not installed.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <stdexcept>
 

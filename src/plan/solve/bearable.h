@@ -4,8 +4,6 @@
 // neither it nor any larger one makes the step more than kBearable times as long as one that is kSlightly larger would.
 #pragma once
 
-#include <optional>
-
 #include "plan/solve/plan.h"
 
 namespace retrace::plan {

@@ -1,7 +1,5 @@
 #include "plan/solve/related_plan.h"
 
-#include <algorithm>
-
 namespace retrace::plan {
 namespace {
 

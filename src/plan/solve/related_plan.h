@@ -8,7 +8,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string_view>
 #include <unordered_map>
 
 #include "plan/graph/graph.h"
