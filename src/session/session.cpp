@@ -67,7 +67,7 @@ void SessionState::learn(Timeline& timeline, std::shared_ptr<const plan::Graph> 
 
 namespace {
 
-// What an open step adds to a scope: the book it keeps, and under a budget, its governor.
+// What an open step adds to a scope: its timeline, and under a budget, its governor.
 struct OpenStep {
   OpenStep() = default;
   ~OpenStep() {
@@ -86,8 +86,7 @@ void require_no_open_step(detail::SessionState& session) {
   if (std::exchange(session.ended_elsewhere, false)) {
     throw UsageError(
         "[Session::step] the step before ended on another thread than it began on, so what its own thread ran in "
-        "between "
-        "may be missing from it or too much in it: end a step on its own thread (it ends with its scope).");
+        "between may be missing from it or too much in it: end a step on its own thread (it ends with its scope).");
   }
   if (!session.open) return;
   throw UsageError(session.thread == std::this_thread::get_id()

@@ -25,7 +25,7 @@ Timeline::Timeline(std::shared_ptr<const NameTable> names, const WrittenStep& li
     prefix_hashes_.reserve(like.graph->ops.size());
     known_.reserve(like.graph->values.size());
   }
-  book_.emplace();
+  blocks_.emplace();
   peak_.emplace();
   end_window();
   const memory::Bytes live = memory::live();
@@ -284,7 +284,7 @@ void Timeline::end(Tape& tape, double seconds) {
   if (!follows_) end_graph(tape);
   ended_peak_bytes_ = peak_->bytes();
   peak_.reset();
-  book_.reset();  // what outlives the step is for the next one like anything else from outside
+  blocks_.reset();  // what outlives the step is for the next one like anything else from outside
 }
 
 void Timeline::end_graph(Tape& tape) {
@@ -300,7 +300,7 @@ void Timeline::end_graph(Tape& tape) {
 }
 
 void Timeline::track(const c10::Storage& storage) {
-  if (book_) book_->track(storage);
+  if (blocks_) blocks_->track(storage);
 }
 
 // While the step is open the last event's window is too. And weights are known as such when an operator has read them, so

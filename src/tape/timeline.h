@@ -111,8 +111,8 @@ class Timeline {
   size_t event_ = 0, saves_ = 0;  // the next ones of `like_`, while it follows
   uint64_t hash_ = 1;             // of all operators so far
   double seconds_ = 0;
-  std::optional<memory::TapeBlocks> book_;  // until the step ends
-  std::optional<memory::PeakWatch> peak_;   // likewise
+  std::optional<memory::TapeBlocks> blocks_;  // until the step ends
+  std::optional<memory::PeakWatch> peak_;     // likewise
   int64_t ended_peak_bytes_ = 0;
   plan::Graph graph_;
   Description description_;
