@@ -8,11 +8,6 @@ namespace {
 // So that a program which holds thousands of tensors does not pay for each of them at every operator.
 constexpr size_t kLooksPerEvent = 512;
 
-uint64_t mixed(uint64_t hash, uint64_t with) {
-  hash ^= with + 0x9E3779B97F4A7C15u + (hash << 6) + (hash >> 2);
-  return hash * 0xFF51AFD7ED558CCDu;
-}
-
 }  // namespace
 
 Timeline::Timeline(std::shared_ptr<const NameTable> names, const WrittenStep& like, bool follows)
@@ -213,7 +208,7 @@ void Timeline::dropped(Tape& tape, int32_t handle) {
   add_event(plan::EventKind::drop, handle);
 }
 
-uint64_t Timeline::begin_backward() { return mixed(hash_, ++backwards_); }
+uint64_t Timeline::begin_backward() { return plan::mixed(hash_, ++backwards_); }
 
 void Timeline::backward_begins(bool records) {
   if (follows_) return;
@@ -330,10 +325,10 @@ plan::Graph Timeline::without_copies(plan::Graph graph) const {
 }
 
 uint64_t Timeline::add_hash(Tape& tape, const Op& op, at::IntArrayRef result_bytes) {
-  hash_ = mixed(hash_, op.traits->name_hash);
+  hash_ = plan::mixed(hash_, op.traits->name_hash);
   for (const TensorArg& arg : op.args)  // backward is another if nobody wants a gradient
-    hash_ = mixed(hash_, static_cast<uint64_t>(arg.value) << 1u | (arg.has_gradient ? 1u : 0u));
-  for (const int64_t bytes : result_bytes) hash_ = mixed(hash_, static_cast<uint64_t>(bytes));
+    hash_ = plan::mixed(hash_, static_cast<uint64_t>(arg.value) << 1u | (arg.has_gradient ? 1u : 0u));
+  for (const int64_t bytes : result_bytes) hash_ = plan::mixed(hash_, static_cast<uint64_t>(bytes));
   if (follows_) {
     const auto& hashes = *like_.prefix_hashes;
     const bool same = ops_met_ < hashes.size() && hashes[ops_met_] == hash_;

@@ -185,6 +185,11 @@ inline Choice possible(Choice choice, const Value& value, bool keepable) {
 
 // Of an operator's name. Not std::hash: signatures are written to files.
 uint64_t name_hash(std::string_view name);
+// A hash of all that went into `hash`, and of `with` after it.
+constexpr uint64_t mixed(uint64_t hash, uint64_t with) {
+  hash ^= with + 0x9E3779B97F4A7C15u + (hash << 6) + (hash >> 2);
+  return hash * 0xFF51AFD7ED558CCDu;
+}
 
 // Throws UsageError naming the first thing that does not hold: ids in range, an op reads what was made before it, bytes
 // and seconds finite and not negative, events that refer to what exists.
