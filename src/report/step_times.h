@@ -26,7 +26,4 @@ class StepTimes {
   std::vector<double> begin_;  // by event, and the end
 };
 
-// The first event of backward; the number of events if it asks for nothing.
-size_t first_unpack(const plan::Graph& graph);
-
 }  // namespace retrace::report

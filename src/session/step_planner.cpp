@@ -36,12 +36,9 @@ int64_t bearable_bytes(const plan::Graph& graph) {
 }
 
 size_t ops_before_backward(const plan::Graph& graph) {
-  size_t ops = 0;
-  for (const plan::Event& event : graph.events) {
-    if (event.kind == plan::EventKind::unpack) break;
-    ops += event.kind == plan::EventKind::op;
-  }
-  return ops;
+  const auto backward = graph.events.begin() + static_cast<std::ptrdiff_t>(plan::first_unpack(graph));
+  const auto is_op = [](const plan::Event& event) { return event.kind == plan::EventKind::op; };
+  return static_cast<size_t>(std::count_if(graph.events.begin(), backward, is_op));
 }
 
 }  // namespace
@@ -374,9 +371,9 @@ void StepPlanner::learn_plain(StepProfile& profile, const BudgetedStep& step, co
 
 // Of those that were live when the open step began.
 int64_t StepPlanner::gradients_that_stay(const plan::Graph& graph) const {
-  const auto backward = std::find_if(graph.events.begin(), graph.events.end(),
-                                     [](const plan::Event& e) { return e.kind == plan::EventKind::unpack; });
-  return backward == graph.events.end() ? 0 : std::min(start_.gradient_bytes, backward->gradient_bytes);
+  const size_t backward = plan::first_unpack(graph);
+  if (backward == graph.events.size()) return 0;
+  return std::min(start_.gradient_bytes, graph.events[backward].gradient_bytes);
 }
 
 std::string StepPlanner::why_no_plan(const BudgetedStep& step, const Timeline& timeline) {

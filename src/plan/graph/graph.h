@@ -164,6 +164,9 @@ class Choice {
 };
 using Choices = std::vector<Choice>;  // by value
 
+// The first event of backward; the number of events if it asks for nothing.
+size_t first_unpack(const Graph& graph);
+
 // The backward that an event is in, as far as the graph knows; null: in none.
 const Backward* backward_at(const Graph& graph, int32_t event);
 
