@@ -40,8 +40,11 @@ class Lifetimes {
   int32_t first_unpack() const { return first_unpack_; }
 
  private:
+  using Unpacks = std::vector<std::pair<ValueId, int32_t>>;  // what was unpacked, and the event
   void read_events();
-  std::vector<int32_t> first_reads(const std::vector<std::pair<ValueId, int32_t>>& unpacks) const;
+  void find_asked(const Unpacks& unpacks);
+  void find_in_hand(const std::vector<int32_t>& dropped);
+  std::vector<int32_t> first_reads(const Unpacks& unpacks) const;
   int32_t backward_end(int32_t event) const;
   void find_ends();
   void find_spans();
@@ -57,7 +60,7 @@ class Lifetimes {
   std::vector<std::vector<Span>> in_hand_;  // by value, in backward, apart and in order
   std::vector<Span> whole_, all_spans_;
   std::vector<int32_t> first_span_;  // by value, into all_spans_
-  int32_t first_unpack_ = 0;
+  const int32_t first_unpack_;
 };
 
 }  // namespace retrace::plan
