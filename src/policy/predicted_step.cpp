@@ -283,11 +283,8 @@ std::vector<TapeView::Arg> PredictedStep::args(OpId id) const {
 }
 
 std::vector<plan::ValueId> PredictedStep::results(OpId id) const {
-  const plan::Op& op = graph_.ops[at(id)];
-  std::vector<ValueId> results(op.fresh.begin(), op.fresh.end());
-  for (const plan::Arg& arg : op.args) {
-    if (arg.becomes != kNone) results.push_back(arg.becomes);
-  }
+  std::vector<ValueId> results;
+  plan::for_each_output(graph_.ops[at(id)], [&](ValueId v) { results.push_back(v); });
   return results;
 }
 

@@ -14,9 +14,7 @@ std::vector<char> saved_values(const Graph& graph) {
 std::vector<std::vector<OpId>> readers_of(const Graph& graph) {
   std::vector<std::vector<OpId>> readers(graph.values.size());
   for (size_t o = 0; o < graph.ops.size(); ++o) {
-    for (const Arg& arg : graph.ops[o].args) {
-      if (!arg.shape_only) readers[at(arg.value)].push_back(static_cast<OpId>(o));
-    }
+    for_each_read(graph.ops[o], [&](ValueId v) { readers[at(v)].push_back(static_cast<OpId>(o)); });
   }
   return readers;
 }

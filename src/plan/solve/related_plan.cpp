@@ -21,18 +21,14 @@ RelatedPlan::RelatedPlan(const Graph& graph, const Choices& choices) {
   for (const Op& op : graph.ops) {
     recent.add(kind_of(name_hash(op.name), op.fresh.size()));
     size_t result = 0;
-    const auto vote = [&](ValueId value) {
+    for_each_output(op, [&](ValueId value) {
       const bool holds = choices[at(value)].holds();
       for (const size_t history : kHistories) {
         Votes& votes = votes_[mixed(recent.hash(history), result)];
         ++(holds ? votes.hold : votes.forget);
       }
       ++result;
-    };
-    for (const ValueId v : op.fresh) vote(v);
-    for (const Arg& arg : op.args) {
-      if (arg.becomes != kNone) vote(arg.becomes);
-    }
+    });
   }
 }
 
