@@ -62,10 +62,11 @@ class PriceLadder {
 };
 
 // What the smallest budget stands for.
-std::optional<Plan> rebuild_each_time(const Graph& graph, int64_t budget_bytes) {
-  Choices choices(graph.values.size(), Choice::rebuild_each_time());
-  Plan plan = plan_of(graph, std::move(choices), budget_bytes, "rebuild_each_time", 0);
-  return plan.peak_bytes <= budget_bytes ? std::optional(std::move(plan)) : std::nullopt;
+std::optional<Plan> plan_each_time(const Graph& graph, int64_t budget_bytes) {
+  Effort effort;
+  Candidate found = rebuild_each_time(graph, effort, budget_bytes, kNever);
+  if (found.choices.empty()) return std::nullopt;
+  return plan_of(graph, std::move(found.choices), budget_bytes, "rebuild_each_time", 0);
 }
 
 }  // namespace
@@ -74,7 +75,7 @@ Plan bearable(const Graph& graph) {
   std::map<int64_t, Plan> plans;  // by budget
   const auto price = [&](int64_t budget_bytes) {
     std::optional<Plan> plan = quick_solve(graph, budget_bytes);
-    if (!plan) plan = rebuild_each_time(graph, budget_bytes);
+    if (!plan) plan = plan_each_time(graph, budget_bytes);
     return plan ? plans.insert_or_assign(budget_bytes, std::move(*plan)).first->second.seconds : kNever;
   };
   const int64_t budget_bytes = PriceLadder(graph, price).lowest_bearable();

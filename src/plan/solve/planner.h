@@ -47,7 +47,6 @@ class Planner {
   void make_ladder();
   double bound(size_t number);
   Candidate best_within(int64_t budget_bytes);
-  Candidate rebuild_each_time(int64_t give_up_bytes, double give_up_seconds);
 
   const Graph& graph_;
   const SolveOptions options_;

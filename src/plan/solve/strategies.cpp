@@ -37,6 +37,13 @@ Choices keep_saved(const Graph& graph) {
   return choices;
 }
 
+Candidate rebuild_each_time(const Graph& graph, Effort& effort, int64_t most_bytes, double most_seconds) {
+  Choices choices(graph.values.size(), Choice::rebuild_each_time());
+  const Outcome outcome = Simulator(graph, &effort).run(choices, false, most_bytes, most_seconds);
+  if (outcome.gave_up) return {};
+  return {std::move(choices), outcome.peak_bytes, outcome.replay_seconds};
+}
+
 std::vector<ValueId> cut_vertices(const SolverContext& context) {
   const Graph& graph = context.graph;
   std::vector<OpId> last_reader(graph.values.size(), kNone);

@@ -23,6 +23,10 @@ std::span<const Strategy> all_strategies();
 // Keeps what autograd saved, as a program without Retrace does.
 Choices keep_saved(const Graph& graph);
 
+// Everything is rebuilt whenever it is asked for: the lowest of the peaks that need no search. Without choices if the peak
+// or the replay is above these limits, or the effort was stopped.
+Candidate rebuild_each_time(const Graph& graph, Effort& effort, int64_t most_bytes, double most_seconds);
+
 // Values that everything later is computed from alone, in order: where a chain can be cut.
 std::vector<ValueId> cut_vertices(const SolverContext& context);
 // What holds some cut vertices and makes this of the others, with the lowest peak that was found; empty if none was.
