@@ -3,17 +3,14 @@
 #include <algorithm>
 
 #include "memory/allocator.h"
+#include "policy/overwritten_root.h"
 #include "tape/budgeted_step.h"
 #include "tape/fate.h"
 #include "tape/timeline.h"
-
 #include "tape/writes.h"
 
 namespace retrace {
 namespace {
-
-// A root this small is copied before an operator overwrites it; a larger one is not, and what depends on it is kept.
-constexpr int64_t kSmallRootBytes = 64 * 1024;
 
 bool covers_storage(const at::Tensor& t) {
   return t.nbytes() == t.storage().nbytes() && t.is_non_overlapping_and_dense();
@@ -156,17 +153,13 @@ bool Arguments::leaves_out_written(const Tape& tape) const {
          });
 }
 
-// Something saved is to be rebuilt from what is there, or may come to be: then it must be had again. Else a copy is there only
-// to run this operator again, which makes nothing but what it overwrites (an optimizer's update, say), or as a rule what is as
-// large as what it reads. The new content is where the program has it anyway.
 bool Arguments::copy_may_pay(const Value& before) const {
-  if (before.alive > 0 || before.reach > 0) return true;
-  if (traits_.only_writes) return false;
   int64_t read_bytes = 0;
   for (const TensorArg& arg : op_.args) {
     if (!writes(static_cast<size_t>(arg.slot))) read_bytes += arg.geometry->bytes();
   }
-  return read_bytes > before.bytes;
+  const bool is_needed = before.alive > 0 || before.reach > 0;
+  return retrace::copy_may_pay(is_needed, traits_.only_writes, read_bytes, before.bytes);
 }
 
 // The content that is about to be overwritten must stay available to whoever is rebuilt from it, this op included.

@@ -58,7 +58,7 @@ std::vector<char> released_in_forward(const Graph& graph) {
 }
 
 // Read by one operator alone, which makes nothing but what it overwrites the root with: no copy is made for that to run again
-// (Arguments::copy_may_pay).
+// (policy/overwritten_root.h).
 bool is_only_overwritten(const Graph& graph, const std::vector<OpId>& readers, ValueId root) {
   const Op& op = graph.ops[at(readers.front())];
   const auto overwrites = [&](const Arg& arg) { return arg.value == root && arg.becomes != kNone; };
