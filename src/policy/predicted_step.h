@@ -79,7 +79,6 @@ class PredictedStep final : private plan::StepRules, private TapeView {
 
   void sweep_if_due();
   void collect();
-  void drop_lost_ops();
   class Swept;
   bool is_root(ValueId id) const { return simulation_.now().values[plan::at(id)].producer == plan::kNone; }
   bool is_held(ValueId id) const;

@@ -105,4 +105,23 @@ bool let_go_roots(auto& tape, auto is_enough) {
   return freed;
 }
 
+// -- All of it, where a `sweeping` (policy/sweeping.h) tells when it is worth the time; such a tape has kept_bytes(), too. --
+
+void collect(auto& tape, auto& sweeping) {
+  sweeping.begins();
+  let_go_unneeded(tape);
+  sweeping.ended(drop_lost_ops(tape));
+}
+
+// What nothing needs, and roots that do not pay. Returns whether anything was freed.
+bool let_go_idle(auto& tape, auto& sweeping) {
+  sweeping.looks_for_idle();
+  const int64_t before = tape.kept_bytes();
+  collect(tape, sweeping);
+  const bool freed = let_go_idle_results(tape) || tape.kept_bytes() < before;
+  if (!let_go_unpaying_roots(tape)) return freed;
+  sweeping.ended(drop_lost_ops(tape));
+  return true;
+}
+
 }  // namespace retrace::sweep
