@@ -93,6 +93,7 @@ class Search {
   bool try_change(const Change& change, Candidate& best, int64_t budget_bytes);
   bool improves(const Outcome& outcome, const Candidate& best, int64_t budget_bytes) const;
 
+  Move cheapest_drop(ValueId v, const Choices& choices);
   bool drop_round(Choices& choices, int64_t budget_bytes, const Outcome& outcome);
   bool shrink_replay(Candidate& current, int64_t budget_bytes, const Outcome& outcome);
   Move best_move(ValueId v, const Choices& choices);
@@ -108,7 +109,7 @@ class Search {
   HeadroomTree headroom_;
   std::vector<int32_t> kind_;                // by value: values made alike have the same
   std::vector<std::vector<ValueId>> kinds_;  // and who they are
-  std::vector<ValueId> small_;               // values that are kept in any case: see keep_small()
+  std::vector<ValueId> small_;               // values that are kept in any case: see find_small()
   std::vector<int32_t> readers_;             // by value: operators that look at it
   std::vector<char> fixed_;                  // by value: not to be touched now
   Front front_;
