@@ -90,7 +90,7 @@ std::atomic<int64_t> allocations_until_failure{-1};
 [[gnu::tls_model("initial-exec")]] thread_local int64_t current_claim = 0;
 std::atomic<Governor*> common_governor{nullptr};
 c10::Allocator* wrapped = nullptr;
-bool has_own_blocks = false;  // not those of an allocator that the program has put in place
+bool has_own_blocks = false;  // from blocks.h; else from an allocator that the program has put in place
 
 constexpr int index(Owner owner) { return static_cast<int>(owner); }
 
@@ -134,8 +134,8 @@ void release(int64_t bytes, Owner owner, uint32_t tape) {
   }
 }
 
-// Makes space without the counter's lock, for that frees memory. One who claims none tries again if another thread has taken
-// it meanwhile.
+// Makes space without holding the counter's lock, since that frees memory. If another thread takes the space before
+// this one has claimed it, tries again.
 void reserve_within_budget(int64_t bytes, Owner owner) {
   constexpr int kTries = 16;
   Governor* const governor = current_governor;

@@ -20,7 +20,8 @@ bool verify_everything();
 void set_recompute_everything(bool on);
 bool recompute_everything();
 
-// The n-th operator recorded or replayed from now (0: the next) throws InjectedFault before it runs, once. Negative: none.
+// The n-th operator that is recorded or replayed from now on (0: the next) throws InjectedFault before it runs, once.
+// Negative: none does.
 void fail_operator_after(int64_t n);
 void maybe_fail_operator(const char* name);  // called by recorder and replay
 
