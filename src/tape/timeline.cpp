@@ -5,7 +5,7 @@
 namespace retrace {
 namespace {
 
-// So that a program which holds thousands of tensors does not pay for each of them at every operator.
+// So that a program which holds thousands of tensors does not pay for each of them at every event.
 constexpr size_t kLooksPerEvent = 512;
 
 }  // namespace

@@ -7,8 +7,9 @@
 
 namespace retrace {
 
-// The tensor that autograd itself would have saved is, whatever has become of it: then plain autograd goes on with that, too.
-// Without a fingerprint of this very tensor, the mark that every content gets must do. Throws InternalError that names the op.
+// Throws InternalError that names the op if the content is not what forward computed. The tensor in which forward
+// computed it always passes, whatever has become of it: plain autograd would go on with that, too. Compares with the
+// handle's fingerprint, or if it has none, with the mark of the content.
 void verify_unpacked(Tape& tape, const Handle& handle, const c10::Storage& storage, const at::Tensor& tensor);
 
 }  // namespace retrace
