@@ -37,11 +37,11 @@ class SessionState {
   std::optional<StepPlanner> planner;      // of a session under a budget
   WrittenStep written;                     // the latest complete step
   StepStart written_start;                 // of that
-  int alike = 0;                           // steps in a row that were written down and did the same
+  int alike = 0;                           // how many steps in a row were written down and did the same
   std::shared_ptr<const NameTable> names;  // null: none
   const std::shared_ptr<KnownSteps> known;
 
-  // The next step is expected to be like the latest, and there is nothing left to learn from writing it down.
+  // Whether the next step is expected to be like the latest, with nothing left to learn from writing it down.
   bool next_follows() const {
     return alike >= kWrittenAlike && written_start == StepStart::now() &&
            (!planner || planner->is_settled(written.graph));
@@ -154,7 +154,7 @@ void Step::end() noexcept {
   const std::lock_guard lock(session->mutex);
   session->open = false;
   session->ended_elsewhere = session->thread != std::this_thread::get_id();
-  // Half a step would be taken for a whole one with less to do.
+  // Half a step would look like a whole one that does less.
   if (!step->timeline || session->ended_elsewhere || std::uncaught_exceptions() > step->exceptions) return;
   try {
     Timeline& timeline = *step->timeline;

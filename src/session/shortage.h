@@ -11,11 +11,12 @@ namespace retrace {
 
 class Shortage {
  public:
-  // Of a step that began with `start` and did what the timeline says.
+  // Of a step that began with `start` and did what `timeline` says.
   Shortage(const Timeline& timeline, const BudgetedStep& step, const StepStart& start, bool first_step);
 
   int64_t smallest_bytes() const { return smallest_.bytes; }
-  int64_t smallest_bytes(const StepStart& start) const;  // of a step like it that begins with that, after it has ended
+  int64_t smallest_bytes(
+      const StepStart& start) const;  // of the next step, if it does the same and begins with `start`
   [[noreturn]] void refuse(int64_t smallest_bytes) const;
 
  private:

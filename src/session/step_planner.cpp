@@ -30,7 +30,7 @@ constexpr double kSlowPlan = 0.5;  // of the step
 
 constexpr double kWorthSearching = 0.005;  // of the step: what is rebuilt, or more could be saved than that
 
-// The smallest budget at a price that a user would pay: a little above it, steps may be many times as fast.
+// The smallest budget at a price that a user would pay: with a little more memory, steps may be many times as fast.
 int64_t bearable_bytes(const plan::Graph& graph) {
   return plan::bearable_by_eviction(graph, plan::events_in(std::max(kBearableShare * graph.seconds, kBearableSeconds)));
 }
@@ -62,8 +62,8 @@ int64_t StepPlanner::budget_bytes(const StepProfile* profile) const {
   return std::max(static_cast<int64_t>(std::floor(*budget_.fraction() * static_cast<double>(plain))), least);
 }
 
-// The first step that begins with gradients shows what becomes of them. Meanwhile they are taken to be let go of first, and where
-// they are still there when memory runs short, so they are in the plain program.
+// The first step that begins with gradients shows whether they stay until backward. Until then they are taken to be let
+// go of first; if they are still there when memory runs short, the plain program has them too.
 bool StepPlanner::is_in_doubt() const { return budget_.fraction() && !gradients_stay_ && start_.gradient_bytes > 0; }
 
 std::shared_ptr<BudgetedStep> StepPlanner::begin_step(const std::shared_ptr<Timeline>& timeline) {
@@ -95,8 +95,9 @@ std::shared_ptr<BudgetedStep> StepPlanner::begin_step(const std::shared_ptr<Time
       });
 }
 
-// Of the largest step, be it this one: what the plain program would have taken in it is known by now. While steps of other
-// threads come and go nobody can tell: then it is for the evicting of all of them to come as near as it can.
+// Whether the step kept its percentage of the largest step's plain peak, be that this step's: what the plain program
+// would have taken in it is known by now. While steps of other threads come and go nobody can tell that; then eviction
+// in all of them comes as near as it can.
 bool StepPlanner::is_within_percent(const BudgetedStep& step, const Timeline& timeline) const {
   if (!budget_.fraction()) return false;
   const int64_t wanted = step.most_wanted_bytes();
@@ -146,7 +147,7 @@ void StepPlanner::plan(StepProfile& profile) {
   if (found) {
     found->plan.planning_seconds = spent;
     found->move_to(budget, shift);
-    if (found->plan.replay_seconds > kSlowPlan * profile.graph->seconds) profile.foresee_eviction(budget, start_);
+    if (found->plan.replay_seconds > kSlowPlan * profile.graph->seconds) profile.predict_eviction(budget, start_);
     if (!asks_for_more(profile, found->plan)) profile.adopt(std::move(*found), start_, false);
   } else if (profile.can_evict_within(budget)) {
     profile.go_by_eviction(0, spent);
@@ -155,8 +156,8 @@ void StepPlanner::plan(StepProfile& profile) {
   }
 }
 
-// Close to the smallest budget everything may be rebuilt every time, in many times the step's time. What eviction takes is known
-// for this budget or, until then, for a larger one.
+// Close to the smallest budget everything may be rebuilt every time, in many times the step's time. What eviction takes
+// is known for this budget or, until then, for a larger one.
 bool StepPlanner::asks_for_more(StepProfile& profile, const plan::Plan& plan) const {
   const double evicting_seconds = profile.eviction ? profile.eviction->replay_seconds : 0;
   const double step_seconds = profile.graph->seconds;
@@ -170,7 +171,7 @@ bool StepPlanner::asks_for_more(StepProfile& profile, const plan::Plan& plan) co
   return true;
 }
 
-// As long as it could have saved in the steps like this so far.
+// Searches for as long as the search could have saved in the steps like this so far.
 void StepPlanner::start_search(StepProfile& profile) {
   if (planning_ == Planning::foreground || search_.running || profile.seen < profile.may_search_at) return;
   const int64_t budget = budget_bytes(&profile);
@@ -222,8 +223,8 @@ void StepPlanner::adopt_found() {
   profile.adopt(std::move(*result.found), search_.start, true);
 }
 
-// Steps that are all of new kinds get no plan of their own; one for the step that rebuilt most tells what is best let go of in
-// the others.
+// Steps that are all of new kinds get no plan of their own. A plan for the step that rebuilt most tells what is best
+// let go of in the others.
 void StepPlanner::plan_for_relatives() {
   if (planning_ == Planning::foreground || search_.running) return;
   if (profiles_.back()->seen > 1 || related_seconds_ < may_relate_at_seconds_) return;
@@ -271,8 +272,8 @@ PlanMatch StepPlanner::match_for(const StepProfile& profile) const {
   return match;
 }
 
-// The latest of those that began like this: the last batch of an epoch is followed by the kind that came before it. One that
-// has a plan, if there is any.
+// The latest kind of step that began like this: the last batch of an epoch is followed by the kind that came before it.
+// One that has a plan, if there is any.
 PlanMatch StepPlanner::find_match(size_t index, uint64_t prefix_hash) {
   const std::lock_guard lock(mutex_);
   const StepProfile* found = nullptr;
@@ -346,16 +347,16 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
   return profile->graph;
 }
 
-// The simulator hears late of what the program let go of, and may see more live at once than there was. Where nothing was
-// forgotten the peak is known.
+// The simulator hears late of what the program let go of, and may see more live at once than there was. Where nothing
+// was forgotten the peak is known exactly.
 StepPeak StepPlanner::plain_of(const plan::Graph& graph, const BudgetedStep& step, const Timeline& timeline) const {
   StepPeak plain = peak_of(graph, plan::plain(graph));
   if (!step.plan() && step.evictions() == 0) plain.lower_to(timeline.peak_bytes());
   return plain;
 }
 
-// Best from a step that was only measured, which is the plain program. What a step under a budget did has to be taken for
-// it otherwise; then a measured one that did the same up to its first backward may know better.
+// A step that was only measured is the plain program. Otherwise what a step under a budget did has to be taken for it;
+// then a measured step that did the same up to its first backward may know better.
 void StepPlanner::learn_plain(StepProfile& profile, const BudgetedStep& step, const Timeline& timeline) {
   if (profile.plain.bytes > 0 && profile.plain.start == start_) return;
   const plan::Graph graph = timeline.without_copies(*profile.graph);

@@ -89,7 +89,7 @@ void StepProfile::learn_eviction(const BudgetedStep& step, int64_t peak_bytes, d
     eviction = {replay_seconds, peak_bytes, begin.bytes, step.given_bytes()};
 }
 
-void StepProfile::foresee_eviction(int64_t budget_bytes, const StepStart& begin) {
+void StepProfile::predict_eviction(int64_t budget_bytes, const StepStart& begin) {
   if (can_evict_within(budget_bytes)) return;
   const int64_t shift = begin.bytes - start.bytes;
   const plan::Outcome outcome = plan::by_eviction(*graph, budget_bytes - shift);
@@ -97,8 +97,8 @@ void StepProfile::foresee_eviction(int64_t budget_bytes, const StepStart& begin)
   eviction = {outcome.replay_seconds, outcome.peak_bytes + shift, begin.bytes, budget_bytes};
 }
 
-// Close to the smallest budget the only plan may be to rebuild everything every time. Eviction has done better then, and is
-// expected to do as well again, beside whatever else is live by now.
+// Close to the smallest budget the only plan may be to rebuild everything every time. If eviction has done better, it
+// is expected to do as well again, whatever else is live by now.
 void StepProfile::adopt(FoundPlan found, const StepStart& begin, bool in_background) {
   const plan::Plan& plan = found.plan;
   if (can_evict_within(plan.budget_bytes) &&
