@@ -77,8 +77,8 @@ std::vector<Bound::Rise> Bound::find_rises() const {
   return rises;
 }
 
-// Kept values fill up until backward begins and drain afterwards, so an event with less headroom than every other one that is
-// nearer to the turn is a constraint of its own. Of those, the tightest in each stretch of the step.
+// Kept values fill up until backward begins and drain afterwards, so an event with less headroom than every other one
+// that is nearer to the turn is a constraint of its own. Of those, the tightest in each stretch of the step.
 void Bound::choose_times(int64_t budget_bytes, const std::vector<int64_t>* reserved) {
   const auto events = static_cast<int32_t>(lifetimes_.events());
   const auto base = [&](int32_t t) { return lifetimes_.base()[at(t)] + (reserved ? (*reserved)[at(t)] : 0); };

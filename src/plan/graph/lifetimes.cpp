@@ -119,15 +119,16 @@ void Lifetimes::find_in_hand(const std::vector<int32_t>& dropped) {
   for (auto& spans : in_hand_) spans = merged(std::move(spans));
 }
 
-// Of the backward that an event is in. A node has what it has unpacked until that ends, at most; where there is one, until it
-// is dropped.
+// Of the backward that an event is in. A node has what it has unpacked until that ends, at most; where there is one,
+// until it is dropped.
 int32_t Lifetimes::backward_end(int32_t event) const {
   if (graph_.backwards.size() < 2) return kNever;
   const Backward* const backward = backward_at(graph_, event);
   return backward ? backward->end : kNever;
 }
 
-// By value: before then no replay reads it. Whoever rebuilds it, or something made from it, was asked for it or for that.
+// By value: before then no replay reads it. Whoever rebuilds it, or something made from it, was asked for it or for
+// that.
 std::vector<int32_t> Lifetimes::first_reads(const Unpacks& unpacks) const {
   std::vector<int32_t> first(graph_.values.size(), kNever);
   for (const auto& [v, t] : unpacks) first[at(v)] = std::min(first[at(v)], t);

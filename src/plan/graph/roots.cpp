@@ -57,8 +57,8 @@ std::vector<char> released_in_forward(const Graph& graph) {
   return released;
 }
 
-// Read by one operator alone, which makes nothing but what it overwrites the root with: no copy is made for that to run again
-// (policy/overwritten_root.h).
+// Read by one operator alone, which makes nothing but what it overwrites the root with: no copy is made for that to run
+// again (policy/overwritten_root.h).
 bool is_only_overwritten(const Graph& graph, const std::vector<OpId>& readers, ValueId root) {
   const Op& op = graph.ops[at(readers.front())];
   const auto overwrites = [&](const Arg& arg) { return arg.value == root && arg.becomes != kNone; };

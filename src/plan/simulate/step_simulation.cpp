@@ -71,8 +71,8 @@ void StepSimulation::find_nodes() {
   }
 }
 
-// A saved tensor that is written in place before backward stands for what it becomes: one handle is dropped and, at once,
-// another of the same storage saved. (handles_follow() in tape/writes.cpp)
+// A saved tensor that is written in place before backward stands for what it becomes: one handle is dropped and, at
+// once, another of the same storage saved. (handles_follow() in tape/writes.cpp)
 void StepSimulation::find_moves() {
   moves_.resize(graph_.handles.size());
   for (size_t e = 0; e + 1 < graph_.events.size(); ++e) {

@@ -1,4 +1,5 @@
-// Plans for graphs without cut vertices: what crosses some moments of forward is held, and the rest rebuilt between them.
+// Plans for graphs without cut vertices: what crosses some moments of forward is held, and the rest rebuilt between
+// them.
 #include <algorithm>
 
 #include "plan/solve/strategies.h"

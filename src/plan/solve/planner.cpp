@@ -178,8 +178,8 @@ const Front& Planner::solve_group(size_t group) {
   return front;
 }
 
-// The cut is close to the bound and far from fitting, the other start the other way round: they lead to different plans.
-// Where replays hardly fit, so do another order and what was best so far.
+// The cut is close to the bound and far from fitting, the other start the other way round: they lead to different
+// plans. Where replays hardly fit, so do another order and what was best so far.
 void Planner::search_group_by_price(const std::vector<size_t>& rungs, const Choices& cut, const Choices& lowest,
                                     double worst_gap, Front& front) {
   std::vector<int64_t> budgets;
@@ -225,8 +225,8 @@ void Planner::search_group_by_price(const std::vector<size_t>& rungs, const Choi
   }
 }
 
-// A larger budget looks at all that a slightly smaller one does. Groups further down are left out once the bound shows that
-// nothing in them is faster: what they find stays below their upper end.
+// A larger budget looks at all that a slightly smaller one does. Groups further down are left out once the bound shows
+// that nothing in them is faster: what they find stays below their upper end.
 Candidate Planner::best_within(int64_t budget_bytes) {
   Candidate best;
   const auto consider = [&](Candidate c) {
@@ -247,7 +247,8 @@ Candidate Planner::best_within(int64_t budget_bytes) {
     consider(solve_group(group).best(budget_bytes));
     if (effort_.exhausted() || bound(group * group_size_) >= best.seconds - kNotWorth * graph_.seconds) break;
   }
-  // Rebuilding everything each time is a plan too. It is hardly ever the faster one, which a run that gives up soon shows.
+  // Rebuilding everything each time is a plan too. It is hardly ever the faster one, which a run that gives up soon
+  // shows.
   if (best.fits(budget_bytes) && best.seconds > 0) {
     Candidate each_time = rebuild_each_time(graph_, effort_, budget_bytes, best.seconds);
     if (is_better(each_time, best, budget_bytes)) best = std::move(each_time);

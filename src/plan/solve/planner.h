@@ -1,12 +1,13 @@
 // Plans for one graph, budget by budget.
 //
-// A larger budget should not give a slower plan. So budgets are solved on a fixed ladder of rungs, in groups of a few rungs that
-// are solved together and whatever else was solved before; the plan for a budget is the fastest that fits of the group it
-// falls into and of the next lower ones, down to where the bound shows that no plan is faster by more than nobody would
-// notice. Whatever a somewhat smaller budget was given, a larger one has thus seen, or has something as fast. In the smallest
-// graphs, where a percent is coarse, all rungs are one group.
+// A larger budget should not give a slower plan. So budgets are solved on a fixed ladder of rungs, in groups of a few
+// rungs that are solved together and whatever else was solved before. The plan for a budget is the fastest that fits,
+// of the group that the budget falls into and of the next lower groups, down to where the bound shows that no plan is
+// noticeably faster. So whatever a somewhat smaller budget was given, a larger one has seen, or has something as fast.
+// In the smallest graphs, where a percent is coarse, all rungs are one group.
 //
-// A group is searched for as long as that can pay: what its plans could still gain, up to the bound, within so many steps.
+// A group is searched for as long as that can pay: for what its plans could still gain, up to the bound, within so many
+// steps.
 #pragma once
 
 #include <functional>

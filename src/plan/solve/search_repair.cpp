@@ -86,8 +86,8 @@ std::vector<ValueId> Search::alike(ValueId v, const Choices& choices, Choice unl
   return result;
 }
 
-// The peak is in a replay. Of the values it has rebuilt by then: hold them no longer than needed, or keep them so that it
-// starts later; for all values made alike, since what is too much in one layer is too much in the next.
+// The peak is in a replay. Of the values it has rebuilt by then: hold them no longer than needed, or keep them so that
+// it starts later; for all values made alike, since what is too much in one layer is too much in the next.
 bool Search::shrink_replay(Candidate& current, int64_t budget_bytes, const Outcome& outcome) {
   std::vector<ValueId> live;
   for (const auto& [value, rebuilt] : simulator_.live_at(current.choices, outcome.peak_event)) {

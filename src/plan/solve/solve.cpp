@@ -49,8 +49,8 @@ Outcome plain(const Graph& graph, History* history) {
 
 namespace {
 
-// In a long chain every value would be rebuilt from the beginning, in the square of its length. After so many operators: the
-// lowest of the peaks that segments between cut vertices have.
+// In a long chain every value would be rebuilt from the beginning, in the square of its length. After so many
+// operators: the lowest of the peaks that segments between cut vertices have.
 constexpr double kMostReplayed = 5e6;
 
 Outcome lowest_by_segments(const Graph& graph) {
