@@ -65,7 +65,8 @@ struct OtherBytes {
   uint64_t changes = 0;  // how often any of these had changed
 };
 OtherBytes this_window();  // the open window, so far
-// Ends the open window, which began when `before` was returned, and begins another. Takes no lock if nothing has changed.
+// Ends the open window, which began when `before` was returned, and begins another. Takes no lock if nothing has
+// changed.
 OtherBytes next_window(const OtherBytes& before = {});
 
 // What is allocated while it lives, and is on the tape or freed when it ends, does not count for the window's peak.

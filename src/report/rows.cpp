@@ -41,7 +41,8 @@ std::string shape_of(const plan::Op& op) {
   return "";
 }
 
-// Of each storage, the last content that autograd saved: those before it were overwritten, and take no bytes of their own.
+// Of each storage, the last content that autograd saved: those before it were overwritten, and take no bytes of their
+// own.
 std::vector<plan::ValueId> last_saved(const plan::Graph& graph) {
   std::vector<plan::ValueId> last(plan::storage_count(graph), kNone), saved;
   for (const plan::Event& event : graph.events) {

@@ -33,8 +33,8 @@ std::string trimmed_line(std::string line);
 // "aten::native_l...": at most so many columns; what is cut ends in an ellipsis.
 std::string shortened(const std::string& text, size_t columns);
 
-// Columns as wide as their widest cell, two blanks between them. The first `left_columns` are aligned left, the others right.
-// Cells are UTF-8; a code point counts as one column.
+// Columns as wide as their widest cell, two blanks between them. The first `left_columns` are aligned left, the others
+// right. Cells are UTF-8; a code point counts as one column.
 class Table {
  public:
   explicit Table(std::vector<std::string> header, size_t left_columns = 1);

@@ -44,8 +44,8 @@ size_t ops_before_backward(const plan::Graph& graph) {
 }  // namespace
 
 // In percent: of the peak that the plain program would have in such a step with what is live now. Of a step that is not
-// known yet: of the largest. A small step that cannot do with its share, or only at a price that nobody would pay, may have
-// more, as long as the largest has not.
+// known yet: of the largest. A small step that cannot do with its share, or only at a price that nobody would pay, may
+// have more, as long as the largest has not.
 int64_t StepPlanner::budget_bytes(const StepProfile* profile) const {
   if (budget_.bytes()) return std::max(*budget_.bytes(), smallest_bytes_);
   if (*budget_.fraction() >= 1) return kNoBudget;  // the plain program keeps it by itself

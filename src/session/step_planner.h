@@ -3,8 +3,8 @@
 // Planning goes in tiers, like a compiler that works while the program runs:
 //   1. A kind of step that is new runs by eviction.
 //   2. When it is about to come back it gets a quick plan, in a small part of a step's time, before the step begins.
-//   3. A full search runs on a thread of its own, for no longer than it could have saved so far; what it finds is adopted
-//      when a later step begins.
+//   3. A full search runs on a thread of its own, for no longer than it could have saved so far. When a later step
+//      begins, what it found is adopted.
 // Or, with Planning::foreground, the full search takes the place of the quick plan, and steps wait for it.
 // Nothing is planned while an operator runs, or a tape is locked.
 #pragma once

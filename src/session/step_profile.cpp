@@ -76,8 +76,8 @@ void StepProfile::learn_plan(const BudgetedStep& step, int64_t peak_bytes, const
     as_predicted = step.evictions() == 0 && peak <= predicted && peak >= 0.995 * predicted;
   }
   if (tried) planned->followed = true;
-  // The first step verifies, looks for encodings and evicts, and the first that follows a plan verifies: operators run with
-  // cold caches then. Times without that come with the next one, and are worth one plan more.
+  // The first step verifies, looks for encodings and evicts, and the first that follows a plan verifies: operators run
+  // with cold caches then. Times without that come with the next one, and are worth one plan more.
   const bool undisturbed = as_predicted && (tried || is_evicting()) && !step.plan_is_new();
   better_timed |= undisturbed && !timed;
   timed |= undisturbed;

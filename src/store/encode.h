@@ -52,8 +52,8 @@ std::optional<Encoding> bfloat16_encoding(size_t bytes, size_t element_size);
 size_t encoded_bytes(const Encoding& encoding);
 size_t plain_bytes(const Encoding& encoding);
 
-// Reads plain_bytes() and writes encoded_bytes(). False if the content does not fit the encoding (which may be that of an
-// earlier step): `encoded` is then rubbish and `data` as it was.
+// Reads plain_bytes() and writes encoded_bytes(). False if the content does not fit the encoding (which may be that of
+// an earlier step): `encoded` is then rubbish and `data` as it was.
 [[nodiscard]] bool encode(const Encoding& encoding, const void* data, void* encoded);
 
 // Reads encoded_bytes() and writes plain_bytes().

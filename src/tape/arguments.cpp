@@ -16,8 +16,8 @@ bool covers_storage(const at::Tensor& t) {
   return t.nbytes() == t.storage().nbytes() && t.is_non_overlapping_and_dense();
 }
 
-// Instead of what was forgotten and needs the old content, if that takes more. Where nothing was forgotten and there is a budget,
-// if it fits, and nothing is evicted for it that could then be rebuilt from nothing else.
+// Instead of what was forgotten and needs the old content, if that takes more. Where nothing was forgotten and there is
+// a budget, if it fits, and nothing is evicted for it that could then be rebuilt from nothing else.
 bool may_copy(Tape& tape, ValueId id) {
   const Value& before = tape.value(id);
   if (before.alive > 0) return before.bytes <= bytes_to_secure(tape, id);
@@ -71,8 +71,8 @@ bool Arguments::reads_unheld_root(const Tape& tape) const {
   });
 }
 
-// A collective writes what it is given, and may go on with it after it has returned. What else is not LibTorch's own, cannot
-// be run again and does not say what it writes, may have written anything.
+// A collective writes what it is given, and may go on with it after it has returned. What else is not LibTorch's own,
+// cannot be run again and does not say what it writes, may have written anything.
 bool Arguments::may_write_anything(const Tape& tape) const {
   return tape.marking.may_forget && (traits_.collective || (!repeatable_ && traits_.silent_about_writes));
 }
@@ -140,8 +140,8 @@ void Arguments::read_tensor(Tape& tape, const at::Tensor& tensor, size_t slot, i
   seen_.push_back(tensor);
 }
 
-// A batch norm's statistics: it adds to them what it found in a batch, and its results depend on that alone. So it is run
-// again without them, without both or with both: LibTorch 2 wants it so.
+// A batch norm's statistics: it adds to them what it found in a batch, and its results depend on that alone. So it is
+// run again without them, without both or with both: LibTorch 2 wants it so.
 bool Arguments::leaves_out_written(const Tape& tape) const {
   return traits_.batch_norm && std::all_of(written_.begin(), written_.end(), [&](size_t i) {
            const ValueId id = op_.args[i].value;

@@ -98,8 +98,8 @@ const store::Kind* BudgetedStep::kind(ValueId value) const {
 
 namespace {
 
-// The tapes of steps under a budget whose values may be let go of: of open steps, and of those whose graph outlives them.
-// All sessions count the same memory.
+// The tapes of steps under a budget whose values may be let go of: of open steps, and of those whose graph outlives
+// them. All sessions count the same memory.
 class Registry {
  public:
   void add(const std::shared_ptr<SharedTape>& tape) {
@@ -155,8 +155,9 @@ void BudgetedStep::attach(const std::shared_ptr<SharedTape>& shared, Tape& tape)
   registry().add(shared);
 }
 
-// One thread at a time makes space, and has what it frees. Others that are short wait for their turn, with the tapes they have
-// locked lent to the one whose turn it is: each is in an allocation, where it might let go of the same values itself.
+// One thread at a time makes space, and has what it frees. Others that are short wait for their turn, with the tapes
+// they have locked lent to the one whose turn it is: each is in an allocation, where it might let go of the same values
+// itself.
 class BudgetedStep::Turn {
  public:
   Turn() : is_first_(!std::exchange(has_turn_, true)) {

@@ -1,8 +1,8 @@
 // One step under a budget.
 //
 // It follows a plan for as long as the step does what the planned one did, and keeps everything autograd saves after
-// that, or if there is no plan. In both cases it is asked before an allocation would break the budget, and makes the tape let
-// go of what is cheapest to be without for the bytes it frees (evict.h).
+// that, or if there is no plan. In both cases it is asked before an allocation would break the budget, and makes the
+// tape let go of what is cheapest to be without for the bytes it frees (evict.h).
 #pragma once
 
 #include <algorithm>

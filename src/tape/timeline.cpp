@@ -298,8 +298,8 @@ void Timeline::track(const c10::Storage& storage) {
   if (blocks_) blocks_->track(storage);
 }
 
-// While the step is open the last event's window is too. And weights are known as such when an operator has read them, so
-// more may have been seen.
+// While the step is open the last event's window is too. And weights are known as such when an operator has read them,
+// so more may have been seen.
 plan::Graph Timeline::graph() const {
   if (follows_) return *like_.graph;
   plan::Graph graph = graph_;
