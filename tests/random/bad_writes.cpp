@@ -50,7 +50,7 @@ Outcome run_plain(const Program& program) {
   return outcome;
 }
 
-bool mend(Program& program) {
+bool remove_bad_writes(Program& program) {
   if (runs(program)) return true;
   std::vector<bool> allowed(program.statements.size(), false);
   if (!runs(with_allowed(program, allowed))) return false;
