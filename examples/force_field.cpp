@@ -1,10 +1,9 @@
-// A neural force field. Atoms send messages to their neighbours, the energy is read off them, and forces are its gradient.
-// It is trained on forces, by a double backward; between epochs it runs a simulation, which needs forces alone.
+// A neural force field. Atoms send messages to their neighbours, the energy is read off them, and forces are its
+// gradient. It is trained on forces, by a double backward; between epochs it runs a simulation, which needs forces
+// alone.
 #include <torch/torch.h>
 
-#include <cmath>
 #include <cstdio>
-#include <vector>
 
 #include "options.h"
 

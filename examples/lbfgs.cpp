@@ -1,5 +1,5 @@
-// Regression by L-BFGS on the whole data set, with an L2 penalty: the optimizer runs forward and backward itself, as often
-// as its line search likes.
+// Regression by L-BFGS on the whole data set, with an L2 penalty: the optimizer runs forward and backward itself, as
+// often as its line search likes.
 #include <torch/torch.h>
 
 #include <cstdio>

@@ -2,7 +2,6 @@
 // through the inner ones: a double backward.
 #include <torch/torch.h>
 
-#include <cmath>
 #include <cstdio>
 #include <vector>
 

@@ -1,4 +1,5 @@
-// NeRF: learns a scene from rays, by a coarse field and a fine one that is sampled where the coarse one found something.
+// NeRF: learns a scene from rays, by a coarse field and a fine one that is sampled where the coarse one found
+// something.
 #include <torch/torch.h>
 
 #include <cmath>

@@ -2,9 +2,10 @@
 //
 //   lstm --budget 60%                      as Retrace's users would run it
 //   lstm --policy every:2 --steps 5
-//   lstm --small --plain --budget 80%      in miniature, without Retrace and then within 80 %, each in a process of its own
+//   lstm --small --plain --budget 80%      in miniature, without Retrace, then within 80 %, in two processes
 //
-// In a program of your own, `examples::Session session(options);` is `retrace::Session session(retrace::budget("60%"));`.
+// In a program of your own, `examples::Session session(options);` is `retrace::Session
+// session(retrace::budget("60%"));`.
 //
 // A program prints what it computes. The last line is one JSON object, with what that took.
 #pragma once
@@ -21,9 +22,9 @@ namespace examples {
 
 // The first thing in main(), so that it ends last and prints the last line: the figures of all sessions.
 //
-// Ends the program with exit code 2 if the command line cannot be meant. With several of --plain, --policy and --budget it
-// returns once for each, in a process of its own, one after another. An exception that leaves main() is told, and ends the
-// program with exit code 1, or 3 if it is a budget that cannot hold.
+// Ends the program with exit code 2 if the command line cannot be meant. With several of --plain, --policy and --budget
+// it returns once for each, in a process of its own, one after another. An exception that leaves main() is told, and
+// ends the program with exit code 1, or 3 if it is a budget that cannot hold.
 struct Options {
   Options(int argc, char** argv);
   ~Options();

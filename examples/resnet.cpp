@@ -1,5 +1,5 @@
-// A bottleneck ResNet on a data set that the batch size does not divide: the last batch of each epoch is shorter. Image,
-// output and loss are declared outside of the loop and live on to the next step.
+// A bottleneck ResNet on a data set that the batch size does not divide: the last batch of each epoch is shorter.
+// Image, output and loss are declared outside of the loop and live on to the next step.
 #include <torch/torch.h>
 
 #include <algorithm>

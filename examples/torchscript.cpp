@@ -1,5 +1,5 @@
-// Fine-tunes a TorchScript model: its stem stays as it is, its blocks are trained on, and a new head is put on it. A real
-// program would torch::jit::load() the model; this one defines it.
+// Fine-tunes a TorchScript model: its stem stays as it is, its blocks are trained on, and a new head is put on it. A
+// real program would torch::jit::load() the model; this one defines it.
 #include <torch/script.h>
 #include <torch/torch.h>
 

@@ -57,8 +57,8 @@ const std::vector<std::string>& names();
 // Throws std::invalid_argument for a name that is not in names().
 Model make_model(const std::string& name, Size size, uint64_t seed = 0);
 
-// The same with extents of its own. Throws std::invalid_argument for one that the model does not have, or that it cannot have
-// together with the others.
+// The same with extents of its own. Throws std::invalid_argument for one that the model does not have, or that it
+// cannot have together with the others.
 Model make_model(const std::string& name, Size size, const Extents& extents, uint64_t seed = 0);
 
 }  // namespace models

@@ -36,8 +36,8 @@ class Budget {
   // Run at the smallest feasible budget instead of throwing InfeasibleBudget. Default: throw.
   [[nodiscard]] Budget best_effort() const;
 
-  // A value may also be held in bfloat16: half the bytes of a float, and 8 bits of its 24-bit fraction. Gradients are then no
-  // longer those of the plain program, and cannot be verified from the step on that follows such a plan; PlanSummary
+  // Values may also be held in bfloat16: half the bytes of a float, and 8 bits of its 24-bit fraction. Gradients are
+  // then close to the plain program's, not equal, and a step that follows such a plan is not verified. PlanSummary
   // tells how many values are held so. Default: everything is exact.
   [[nodiscard]] Budget allow_bfloat16() const;
 
@@ -46,7 +46,7 @@ class Budget {
   bool is_best_effort() const { return best_effort_; }
   bool allows_bfloat16() const { return bfloat16_; }
 
-  // "1.5GiB", "800MB", "40%": budget() reads it back. Does not tell best_effort() and allow_bfloat16().
+  // "1.5GiB", "800MB", "40%": budget() reads it back. best_effort() and allow_bfloat16() are not part of it.
   std::string text() const;
 
   friend bool operator==(const Budget&, const Budget&) = default;
@@ -60,7 +60,7 @@ class Budget {
   bool bfloat16_ = false;
 };
 
-// Throws UsageError for what is no amount, zero, negative, not finite, above 100 %, or more bytes than int64 can count.
+// Throws UsageError if `text` is no amount, zero, negative, not finite, above 100 %, or above 2^63 bytes.
 Budget budget(std::string_view text);
 Budget budget(const char* text);  // null is an error like any other
 

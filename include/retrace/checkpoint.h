@@ -1,4 +1,4 @@
-// checkpoint(): run a function now, keep nothing of what happens inside, rebuild it when backward asks.
+// checkpoint(): run a function now, keep nothing that it computes inside, rebuild it when backward asks for it.
 //
 //   auto y = retrace::checkpoint(block, x);
 //   auto [a, b] = retrace::checkpoint([&](auto u, auto v) { return std::tuple(f(u), g(v)); }, u, v);
@@ -21,7 +21,7 @@ namespace retrace {
 
 struct CheckpointOptions {
   Policy policy = recompute_all();
-  bool verify = false;  // compare every rebuilt value bit for bit with a fingerprint of the original, not by a sample
+  bool verify = false;  // compare every byte of each rebuilt value with a fingerprint of the original, not a sample
 };
 
 namespace detail {

@@ -27,7 +27,7 @@ struct NotSupported : Error {
   using Error::Error;
 };
 
-// No plan fits the budget. What fills the smallest one that would do, at its fullest moment; the four sum up to it.
+// No plan fits the budget. `needs` is what fills smallest_bytes at a step's fullest moment: its parts sum up to it.
 struct InfeasibleBudget : Error {
   struct Needs {
     int64_t weight_bytes = 0;

@@ -1,8 +1,8 @@
 // The byte counter: every byte LibTorch allocates for CPU tensors, live and at its peak, by owner.
 //
-// Counted: the bytes asked of LibTorch's CPU allocator from the moment the library is loaded. Not counted: what was
-// allocated before that, memory LibTorch did not allocate (from_blob, mapped files), scratch inside BLAS and oneDNN, and
-// the allocator's own rounding. All functions may be called from any thread.
+// Counted: the bytes asked of LibTorch's CPU allocator since the library was loaded. Not counted: what was allocated
+// before that, memory that LibTorch did not allocate (from_blob, mapped files), scratch inside BLAS and oneDNN, and the
+// allocator's own rounding. All functions may be called from any thread.
 #pragma once
 
 #include <retrace/cxx20.h>
@@ -47,7 +47,7 @@ Bytes live(Device device = {});  // all owners at one moment
 
 int64_t peak_bytes(Device device = {});  // the most live at once since reset_peak(), or since the library was loaded
 Bytes at_peak(Device device = {});       // who held it at that moment
-int64_t activation_peak_bytes(Device device = {});  // the most of live less weights less gradients since reset_peak()
+int64_t activation_peak_bytes(Device device = {});  // the most live beside weights and gradients, likewise
 void reset_peak(Device device = {});                // peaks start again from what is live now
 
 // An allocation that would bring the live bytes above the limit throws LibTorch's out-of-memory error, which says who

@@ -1,5 +1,5 @@
-// Checkpointed<BlockImpl>: a module that checkpoints its own forward and is otherwise the module it wraps, with the same
-// parameter names, so its saved state loads into the plain one and back.
+// Checkpointed<BlockImpl>: a BlockImpl that checkpoints its own forward(). Its parameters have the same names, so its
+// saved state loads into a plain BlockImpl, and back.
 //
 //   auto block = register_module("block", std::make_shared<retrace::Checkpointed<BlockImpl>>(width));
 //   torch::nn::Sequential net(retrace::Checkpointed<BlockImpl>(width), ...);

@@ -18,10 +18,10 @@ namespace retrace {
 
 class NameTable;
 
-// Tensors and what the program calls them. Keeps no tensor alive. A tensor whose storage is replaced later is unknown.
+// Tensors and what the program calls them. Keeps no tensor alive. A tensor that gets another storage loses its name.
 class Names {
  public:
-  // Those without a storage are left out. Of several names for one storage, the first counts.
+  // A tensor without a storage is left out. Of several names for one storage, the first counts.
   void add(const at::Tensor& tensor, std::string path);
 
   std::vector<std::string> paths() const { return paths_; }
@@ -32,8 +32,8 @@ class Names {
   std::vector<std::shared_ptr<const void>> storages_;  // parallel to paths_, weakly referred to
 };
 
-// The paths of a module's parameters and buffers and of those of all modules inside it. `module` is a torch::nn::Module, or
-// holds one.
+// The paths of the parameters and buffers of a module and of all modules inside it. `module` is a torch::nn::Module, or
+// a holder of one.
 template <class Module>
 Names names(const Module& module, const std::string& prefix = "") {
   if constexpr (requires { module.named_parameters(); }) {

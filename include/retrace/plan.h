@@ -13,8 +13,8 @@ namespace retrace {
 struct HeldValues {
   std::string kind;  // "as it is", or how they are held instead
   int64_t values = 0;
-  int64_t bytes = 0;        // that they take on the device while they are held
-  int64_t plain_bytes = 0;  // and would take as they are
+  int64_t bytes = 0;        // that they take on the device, held in this way
+  int64_t plain_bytes = 0;  // that they would take as they are
   bool lossy = false;       // what comes back is not what was there
 };
 
@@ -29,12 +29,12 @@ struct PlanSummary {
   int64_t values_kept = 0;          // as they are, of those that autograd saved
   int64_t values_rebuilt = 0;       // of those that autograd saved
   int64_t values_encoded = 0;       // held in any other way
-  int64_t values_lossy = 0;         // of those, with loss: 0 unless the budget allows it
-  int64_t encoded_bytes = 0;        // what they take on the device
-  int64_t encoded_plain_bytes = 0;  // and would take as they are
-  std::string strategy;             // that found the plan; "eviction": no plan found takes less time than that
+  int64_t values_lossy = 0;         // of values_encoded, with loss: 0 unless the budget allows it
+  int64_t encoded_bytes = 0;        // of values_encoded: what they take on the device
+  int64_t encoded_plain_bytes = 0;  // of values_encoded: what they would take as they are
+  std::string strategy;             // that found the plan; "eviction": it takes less time than any plan found
   double planning_seconds = 0;
-  bool in_background = false;  // planned there, while training went on
+  bool in_background = false;  // planned on another thread, while training went on
 };
 
 }  // namespace retrace

@@ -49,15 +49,15 @@ class Policy {
 // Keep what autograd keeps: the plain program's memory, recorded.
 Policy keep_all();
 
-// Keep nothing but the inputs. One checkpoint() rebuilds each operator at most once per backward. A Session rebuilds
-// segment by segment, because rebuilding a whole step at once would need the memory that was saved; operators then run
-// again up to twice. Segments lie between cut vertices (see every()), or where those are missing, between the smallest sets
-// of values found that separate what was computed before from what is computed after.
+// Keep nothing but the inputs. In a checkpoint() each operator runs again at most once per backward. A Session rebuilds
+// segment by segment, because to rebuild a whole step at once would take the memory that was saved; operators then run
+// again up to twice. Segments lie between cut vertices (see every()). Where those are missing, a segment begins where
+// few values were computed before it and are read after it.
 Policy recompute_all();
 
 // Keep every n-th cut vertex (a value that everything after it depends on, such as the stream between two blocks) and
-// rebuild what lies between, each operator once. Where a quarter of a step or more has none (a recurrent layer, a network
-// with long skip connections), a Session rebuilds that part as recompute_all() does. Throws UsageError unless n >= 1.
+// rebuild what lies between, each operator once. Where a quarter of a step or more has none (a recurrent layer, long
+// skip connections), a Session rebuilds that part as recompute_all() does. Throws UsageError unless n >= 1.
 Policy every(int64_t n);
 
 // Keep the results of the named operators, rebuild all others. "aten::mm" means all overloads, "aten::add.Tensor" one.
@@ -68,8 +68,8 @@ Policy selective(const std::vector<std::string>& operators);
 // The operators that are most expensive to repeat: matrix products and convolutions.
 Policy selective();
 
-// Ask `decide` once per recorded operator, in forward. It runs on the training thread. Operators that
-// it calls are not recorded, so it must not change the step's tensors. What it throws reaches the caller of the operator.
+// Ask `decide` once per recorded operator, when it has run in forward, on the training thread. Operators that `decide`
+// calls are not recorded, so it must not change the step's tensors. What it throws reaches the operator's caller.
 Policy custom(std::function<Decision(const OpInfo&)> decide);
 
 // The same with a plain yes (keep) or no.

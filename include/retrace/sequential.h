@@ -2,7 +2,7 @@
 //
 //   auto y = retrace::checkpoint_sequential(net, 4, x);     // torch::nn::Sequential, or a container of layers
 //
-// Segments are balanced (9 layers in 5 segments: 2,2,2,2,1) and every one is checkpointed, the last one too.
+// Segments are balanced (9 layers in 5: 2,2,2,2,1); the last one is checkpointed too. `call(layer, x)` runs one layer.
 #pragma once
 
 #include <retrace/cxx20.h>

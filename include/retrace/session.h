@@ -28,16 +28,16 @@ enum class Verify { never, first_step, always };
 enum class Planning { background, foreground };
 
 struct SessionOptions {
-  // Compare every rebuilt value with a fingerprint of the original, bit for bit, and notice every byte that is written
-  // behind LibTorch's back. Costs some passes over what is computed. first_step: of the first four kinds, then of no more than
-  // one step in 32 (in eight if content was ever written so), and of other new ones those operators that never ran after such
-  // others before; and in the first that follows each new plan, what that plan forgets. In all other steps, and with `never`, a
-  // sample is compared.
+  // Compare every byte of each rebuilt value with a fingerprint of the original, and notice every byte that is written
+  // behind LibTorch's back. Costs some passes over what is computed. first_step: the first step of each of four kinds,
+  // then no more than one new step in 32 (in 8 if content was ever written so). Of other new steps, operators that
+  // never ran after such operators before; of the first step that follows a new plan, what that plan forgets. All else
+  // is compared by a sample.
   Verify verify = Verify::first_step;
 
-  // Under a budget. background: a kind of step that comes back gets a quick plan before it begins, in about 2 % of its
-  // time or 5 ms; a thread of low priority looks for a better one, which a later step adopts. foreground: the next step
-  // waits for the full search, and the same steps get the same plans every time: for tests and benchmarks.
+  // Under a budget. background: before a kind of step comes back it gets a quick plan, made in about 2 % of its time or
+  // 5 ms; a thread of low priority looks for a better one, which a later step adopts. foreground: the next step waits
+  // for the full search, and the same steps get the same plans in every run: for tests and benchmarks.
   Planning planning = Planning::background;
 };
 
@@ -45,12 +45,12 @@ namespace detail {
 class SessionState;
 }
 
-// While it lives, operators this thread runs are recorded under the session's policy. Backward may run inside it or after it
-// has ended: the tape lives as long as the autograd graph.
+// While a Step lives, the operators that this thread runs are recorded under the session's policy. Backward may run
+// inside it or after it has ended: the tape lives as long as the autograd graph.
 //
-// Bound to the thread that began it, which must end it too. One that ends elsewhere ends without harm, but the session's
-// next step() throws UsageError: what its thread ran meanwhile was recorded as part of it. Can be moved (not to another
-// thread), and be empty:
+// It belongs to the thread that began it, which must end it too. If another thread ends it, the session's next step()
+// throws UsageError, since what its own thread ran meanwhile was recorded as part of it. It can be moved (not to
+// another thread), and be empty:
 //
 //   retrace::Step step;                       // or std::optional<retrace::Step>
 //   if (session) step = session->step();
@@ -68,8 +68,8 @@ class Step {
     return *this;
   }
 
-  void end() noexcept;  // now instead of at the end of the scope. An empty one, or one that has ended: nothing happens
-  explicit operator bool() const { return session_ != nullptr; }  // open
+  void end() noexcept;  // now, not at the end of the scope. Does nothing if it is empty or has ended
+  explicit operator bool() const { return session_ != nullptr; }  // it is open
 
  private:
   friend class Session;
@@ -83,34 +83,34 @@ class Session {
  public:
   explicit Session(Policy policy, SessionOptions options = {});
 
-  // All live tensor bytes stay within the budget from the first step on. The first step keeps what autograd keeps and lets
-  // go of what is cheapest to rebuild when memory runs short, and so does every step of a kind not seen before; steps that come
-  // back follow a plan (see SessionOptions::planning). A budget in percent is of the peak that the plain program would have in this kind of step with
-  // what is live now; the first step runs as the plain program and shows it. Sessions on several threads share the memory.
-  // A budget that cannot hold is refused with InfeasibleBudget, which names the smallest that can, by backward() when the
-  // step has shown it: its gradients are right, and its peak was above the budget. While something was saved that no
-  // backward has asked for yet, and if only what came after backward broke the budget (an optimizer that made its state),
-  // the next step() throws instead.
-  // A step under a budget must be the outermost scope of its thread, and governs the checkpoints inside it.
+  // All live tensor bytes stay within the budget from the first step on. A step of a kind not seen before keeps what
+  // autograd keeps, and lets go of what is cheapest to rebuild when memory runs short; steps that come back follow a
+  // plan (see SessionOptions::planning). A budget in percent is of the peak that the plain program would have in this
+  // kind of step with what is live now; the first step runs as the plain program and shows it. Sessions on several
+  // threads share the memory. If a step shows that the budget cannot hold, backward() throws InfeasibleBudget, which
+  // names the smallest that can. The gradients are right then, and the peak was above the budget. While something was
+  // saved that no backward has asked for yet, or if only what came after backward broke the budget (an optimizer that
+  // made its state), the next step() throws instead. A step under a budget must be the outermost scope of its thread,
+  // and governs the checkpoints inside it.
   explicit Session(Budget budget, SessionOptions options = {});
 
   // Begins a step on the calling thread. Steps of other sessions and checkpoints may nest inside it in any order.
   // Throws UsageError while a step of this session is open, on this thread or on another.
   [[nodiscard]] Step step();
 
-  // What the latest step did so far, backward included. `steps` counts all. Any thread may ask.
+  // What the latest step has done so far, backward included. `steps` counts all steps. Any thread may ask.
   Stats stats() const;
 
-  // The plan the latest step followed or the next one will. None without a budget, or before the second step.
+  // The plan that the latest step followed or the next one will. None without a budget, or before the second step.
   std::optional<PlanSummary> plan() const;
 
-  // Writes what the latest complete step did, or one just like it (operators, values, times, bytes), for `retrace` to look at;
-  // under a budget with the shortest times of all steps like it and what of it can be held in fewer bytes. Throws UsageError if
-  // there was none yet, or the file cannot be written.
+  // Writes what the latest complete step did (operators, values, times, bytes), for the command line to read. It may
+  // write an earlier step that did the same; under a budget, with the shortest times of all such steps. Throws
+  // UsageError if no step has ended yet, or the file cannot be written.
   void save_tape(const std::string& path) const;
 
-  // From the next step on, tapes call these weights by their paths, and operators and activations by the module whose weight
-  // was read last on the way to them ("blocks.3.mlp.fc1"). Naming again adds to what is known, and replaces names.
+  // From the next step on, tapes call these weights by their paths, and operators and activations by the module whose
+  // weight was read last on the way to them ("blocks.3.mlp.fc1"). Naming again adds names, and replaces old ones.
   void name(const Names& names);
   template <class Module>
   void name(const Module& module, const std::string& prefix = "") {

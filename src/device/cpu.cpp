@@ -16,8 +16,6 @@ at::CPUGeneratorImpl& impl(const at::Generator& generator) {
 
 class Cpu final : public DeviceSupport {
  public:
-  c10::DeviceType type() const override { return c10::DeviceType::CPU; }
-
   c10::Allocator* allocator() const override { return c10::GetCPUAllocator(); }
   c10::Allocator* default_allocator() const override { return c10::GetDefaultCPUAllocator(); }
   void set_allocator(c10::Allocator* allocator) const override { c10::SetCPUAllocator(allocator, /*priority=*/1); }

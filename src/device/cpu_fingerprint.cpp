@@ -24,8 +24,8 @@ struct Dimension {
   int64_t size, stride;
 };
 
-// From the longest stride to the shortest, as few as describe the same elements. An expanded dimension shows what is there
-// already.
+// The dimensions from the longest stride to the shortest, merged into as few as describe the same elements. An expanded
+// dimension adds no elements, so it is left out.
 c10::SmallVector<Dimension, 4> dimensions_of(const at::Tensor& t) {
   c10::SmallVector<Dimension, 4> all, merged;
   for (int64_t i = 0; i < t.dim(); ++i) {
@@ -42,7 +42,8 @@ c10::SmallVector<Dimension, 4> dimensions_of(const at::Tensor& t) {
   return merged;
 }
 
-// Adds up what it is given, small pieces through a buffer. None of it is a tensor's memory: looking must not break a budget.
+// A hash of what add() is given, small pieces through a buffer. It allocates no tensor memory: looking at content must
+// not break a budget.
 class Hash {
  public:
   explicit Hash(size_t item) : item_(item) { XXH3_64bits_reset(&state_); }

@@ -1,4 +1,4 @@
-// XXH3 for CPUs that have AVX2: the same hash, more than twice as fast. Where a compiler cannot aim at them there is none.
+// XXH3 for CPUs that have AVX2: the same hash, more than twice as fast. Only there where the compiler can target AVX2.
 #pragma once
 
 #include <cstddef>

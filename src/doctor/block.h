@@ -1,5 +1,6 @@
-// A transformer's block as a table of tensors: who makes each, from what, who saves it for backward, its bytes, and what
-// making it again takes. This one table gives the activation bytes, what each policy keeps and rebuilds, and the text.
+// A transformer's block as a table of tensors: who makes each, from what, who saves it for backward, its bytes, and
+// what making it again takes. This one table gives the activation bytes, what each policy keeps and rebuilds, and the
+// text.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What each checkpointing policy keeps and rebuilds in a described transformer. All of it is read off the block's table.
+// What each checkpointing policy keeps and rebuilds in a described transformer. All of it is read off the block's
+// table.
 #pragma once
 
 #include <cstdint>

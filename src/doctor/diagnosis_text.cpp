@@ -1,5 +1,4 @@
 // The diagnosis of a described training, for people: the answer first, then how it comes about.
-#include <algorithm>
 
 #include <fmt/format.h>
 

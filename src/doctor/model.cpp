@@ -13,9 +13,9 @@ struct Shape {
   int64_t context;
 };
 
-// As published: "Language Models are Unsupervised Multitask Learners" (GPT-2) and its released configurations; "Language
-// Models are Few-Shot Learners" (GPT-3); "LLaMA", "Llama 2" and "The Llama 3 Herd of Models" with their released
-// configurations. GPT-3 had 2,048 positions.
+// As published: "Language Models are Unsupervised Multitask Learners" (GPT-2) and its released configurations;
+// "Language Models are Few-Shot Learners" (GPT-3); "LLaMA", "Llama 2" and "The Llama 3 Herd of Models" with their
+// released configurations. GPT-3 had 2,048 positions.
 constexpr std::array<Shape, 14> kShapes{{
     {"gpt2", Family::gpt, 12, 768, 12, 12, 3072, 50257, true, 1024},
     {"gpt2-medium", Family::gpt, 24, 1024, 16, 16, 4096, 50257, true, 1024},

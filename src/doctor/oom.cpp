@@ -170,7 +170,8 @@ OomMessage read_oom(std::string_view text) {
   for (const Wording& wording : kWordings) {
     const size_t at = text.rfind(wording.phrase);
     if (at == std::string_view::npos) continue;
-    // A message that one wording recognises contains the shorter ones, further right: they count only if nothing else does.
+    // A message that one wording recognises contains the shorter ones, further right: they count only if nothing else
+    // does.
     const bool within = last && at >= where && at - where < 400;
     if (!last || (at > where && !within)) last = &wording, where = at;
   }

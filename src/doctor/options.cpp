@@ -1,6 +1,5 @@
 #include "doctor/options.h"
 
-#include <algorithm>
 #include <tuple>
 
 namespace retrace::doctor {

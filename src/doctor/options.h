@@ -46,7 +46,8 @@ class Options {
   // Each means alone, ZeRO with as few ranks as do.
   std::vector<Option> one_by_one() const;
 
-  // Fewest means first, then fewest ranks, then the lowest stage of ZeRO, then least traffic to the host, then least time.
+  // Fewest means first, then fewest ranks, then the lowest stage of ZeRO, then least traffic to the host, then least
+  // time.
   Smallest smallest() const;
 
   int64_t usable_bytes() const { return usable_bytes_; }

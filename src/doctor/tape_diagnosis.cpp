@@ -128,8 +128,9 @@ void look_further(TapeDiagnosis& d, const plan::Owners& owners) {
   add_sharded(d, 3, step, plus(plus(weights, gradients), state));
 }
 
-// The largest batch whose peak stays within the memory, and one at which the peak is known to begin with. Peaks are maxima of
-// straight lines, or nearly: the next guess is where the line through the last two points says. Where that stops helping, halves.
+// The largest batch whose peak stays within the memory, and one at which the peak is known to begin with. Peaks are
+// maxima of straight lines, or nearly: the next guess is where the line through the last two points says. Where that
+// stops helping, halves.
 int64_t largest_batch(const std::function<int64_t(int64_t)>& peak, int64_t usable, int64_t batch, int64_t known_peak) {
   constexpr int64_t kMostBatch = int64_t{1} << 40;
   constexpr int kStraightTries = 8;

@@ -11,8 +11,8 @@ namespace {
 
 using plan::at;
 
-// Layers of one kind: "blocks.3.mlp" and "block3.mlp" become "blocks.*.mlp" and "block*.mlp". The first number counts the
-// layers; further ones ("fc1") are names.
+// Layers of one kind: "blocks.3.mlp" and "block3.mlp" become "blocks.*.mlp" and "block*.mlp". The first number counts
+// the layers; further ones ("fc1") are names.
 std::string kind_of(const std::string& module) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const auto begin = std::find_if(module.begin(), module.end(), is_digit);

@@ -4,15 +4,14 @@
 
 #include <fmt/format.h>
 
+#include "report/table.h"
+
 namespace retrace::doctor {
 namespace {
 
-constexpr size_t kWidth = 100;
+using report::display_width;
 
-// Code points: all but the further bytes of a UTF-8 sequence.
-size_t width(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
+constexpr size_t kWidth = 100;
 
 }  // namespace
 
@@ -43,7 +42,7 @@ std::string wrapped(const std::string& text, size_t indent) {
     const size_t end = std::min(text.find(' ', at), text.size());
     const std::string word = text.substr(at, end - at);
     at = end + 1;
-    if (!line.empty() && indent + width(line) + 1 + width(word) > kWidth) {
+    if (!line.empty() && indent + display_width(line) + 1 + display_width(word) > kWidth) {
       result += margin + line + "\n";
       line.clear();
     }
@@ -55,17 +54,16 @@ std::string wrapped(const std::string& text, size_t indent) {
 std::string columns(const std::vector<std::vector<std::string>>& rows, const std::string& align, size_t indent) {
   std::vector<size_t> widths(align.size(), 0);
   for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
   }
   std::string text;
   for (const auto& row : rows) {
     std::string line(indent, ' ');
     for (size_t i = 0; i < row.size(); ++i) {
-      const std::string padding(widths[i] - width(row[i]), ' ');
+      const std::string padding(widths[i] - display_width(row[i]), ' ');
       line += (i > 0 ? "  " : "") + (align[i] == 'l' ? row[i] + padding : padding + row[i]);
     }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
+    text += report::trimmed_line(std::move(line));
   }
   return text;
 }

@@ -23,7 +23,7 @@ namespace {
 struct alignas(64) Header {
   int64_t bytes;
   Owner owner;
-  uint32_t book = 0;  // that tracks it; 0: none
+  uint32_t tape = 0;  // number of the TapeBlocks that tracks it; 0: none
 };
 static_assert(sizeof(Header) == 64);
 
@@ -32,7 +32,7 @@ static_assert(sizeof(Header) == 64);
 // One lock for all counts: owners then sum to the total for every reader, at the cost of one uncontended lock per
 // allocation. Never destroyed, because blocks are freed by static destructors too.
 struct Counter {
-  struct Book {
+  struct OpenTape {
     uint32_t number;
     int64_t bytes;  // that it tracks
   };
@@ -41,7 +41,7 @@ struct Counter {
   Bytes live;
   int64_t total = 0;
   int64_t claimed = 0;               // by all threads, beyond total
-  int64_t tracked = 0;               // of total, by open books
+  int64_t tracked = 0;               // of total, by open tapes
   int64_t window_peak = 0;           // of total less tracked
   std::atomic<uint64_t> changes{0};  // of total, tracked and gradients; read without the lock
   std::vector<PeakWatch*> watches;
@@ -49,12 +49,12 @@ struct Counter {
   Bytes at_peak;
   int64_t activation_peak = 0;
   std::optional<int64_t> limit;
-  std::vector<Book> books;  // the open ones
-  uint32_t latest_book = 0;
+  std::vector<OpenTape> tapes;
+  uint32_t latest_tape = 0;
 
-  Book* find_book(uint32_t number) {
-    const auto book = std::find_if(books.begin(), books.end(), [&](const Book& b) { return b.number == number; });
-    return book == books.end() ? nullptr : &*book;
+  OpenTape* find_tape(uint32_t number) {
+    const auto tape = std::find_if(tapes.begin(), tapes.end(), [&](const OpenTape& t) { return t.number == number; });
+    return tape == tapes.end() ? nullptr : &*tape;
   }
 
   void note_change() { changes.store(changes.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
@@ -90,7 +90,7 @@ std::atomic<int64_t> allocations_until_failure{-1};
 [[gnu::tls_model("initial-exec")]] thread_local int64_t current_claim = 0;
 std::atomic<Governor*> common_governor{nullptr};
 c10::Allocator* wrapped = nullptr;
-bool has_own_blocks = false;  // not those of an allocator that the program has put in place
+bool has_own_blocks = false;  // from blocks.h; else from an allocator that the program has put in place
 
 constexpr int index(Owner owner) { return static_cast<int>(owner); }
 
@@ -122,20 +122,20 @@ bool reserve(int64_t bytes, Owner owner, int64_t budget_bytes) {
   return true;
 }
 
-void release(int64_t bytes, Owner owner, uint32_t book) {
+void release(int64_t bytes, Owner owner, uint32_t tape) {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
   c.live.by_owner[index(owner)] -= bytes;
   c.total -= bytes;
   c.note_change();
-  if (Counter::Book* const open = book == 0 ? nullptr : c.find_book(book)) {
+  if (Counter::OpenTape* const open = tape == 0 ? nullptr : c.find_tape(tape)) {
     open->bytes -= bytes;
     c.tracked -= bytes;
   }
 }
 
-// Makes space without the counter's lock, for that frees memory. One who claims none tries again if another thread has taken
-// it meanwhile.
+// Makes space without holding the counter's lock, since that frees memory. If another thread takes the space before
+// this one has claimed it, tries again.
 void reserve_within_budget(int64_t bytes, Owner owner) {
   constexpr int kTries = 16;
   Governor* const governor = current_governor;
@@ -161,7 +161,7 @@ Header* header_of(void* block) { return static_cast<Header*>(block) - 1; }
 void free_block(void* block) {
   if (!block) return;
   Header* const header = header_of(block);
-  release(header->bytes, header->owner, header->book);
+  release(header->bytes, header->owner, header->tape);
   if (poison.load(std::memory_order_relaxed)) cpu().fill(block, 0xFF, static_cast<size_t>(header->bytes));
   if (!has_own_blocks) return wrapped->raw_deallocate(header);
   deallocate_block(header, static_cast<size_t>(header->bytes) + sizeof(Header));
@@ -182,7 +182,7 @@ class CountingAllocator final : public compat::Allocator {
       const size_t all = bytes + sizeof(Header);
       raw = has_own_blocks ? allocate_block(all) : wrapped->raw_allocate(all);
     } catch (...) {
-      release(static_cast<int64_t>(bytes), owner, false);
+      release(static_cast<int64_t>(bytes), owner, /*tape=*/0);
       throw;
     }
     Header* const header = new (raw) Header{static_cast<int64_t>(bytes), owner};
@@ -247,16 +247,16 @@ TapeBlocks::TapeBlocks()
     : number_([] {
         Counter& c = counter();
         const std::lock_guard lock(c.mutex);
-        c.books.push_back({++c.latest_book, 0});
-        return c.latest_book;
+        c.tapes.push_back({++c.latest_tape, 0});
+        return c.latest_tape;
       }()) {}
 
 TapeBlocks::~TapeBlocks() {
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
-  c.tracked -= c.find_book(number_)->bytes;
+  c.tracked -= c.find_tape(number_)->bytes;
   c.note_change();
-  std::erase_if(c.books, [&](const Counter::Book& book) { return book.number == number_; });
+  std::erase_if(c.tapes, [&](const Counter::OpenTape& tape) { return tape.number == number_; });
 }
 
 void TapeBlocks::track(const c10::Storage& storage) {
@@ -264,9 +264,9 @@ void TapeBlocks::track(const c10::Storage& storage) {
   if (!header) return;
   Counter& c = counter();
   const std::lock_guard lock(c.mutex);
-  if (header->book != 0 && c.find_book(header->book)) return;
-  header->book = number_;
-  c.find_book(number_)->bytes += header->bytes;
+  if (header->tape != 0 && c.find_tape(header->tape)) return;
+  header->tape = number_;
+  c.find_tape(number_)->bytes += header->bytes;
   c.tracked += header->bytes;
   c.note_change();
 }

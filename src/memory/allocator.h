@@ -10,8 +10,8 @@ namespace retrace::memory {
 // Puts the counting allocator in front of LibTorch's. Idempotent; also runs when the library is loaded.
 void install();
 
-// Whether LibTorch allocated it, through us or before we were there. Other memory (from_blob, mapped files) may be refilled or
-// gone without notice.
+// Whether LibTorch allocated it, with our allocator or before that was there. Other memory (from_blob, mapped files)
+// may be refilled or freed without notice.
 bool is_owned(const c10::Storage& storage);
 
 // Moves a live block to another owner. Memory LibTorch did not allocate through us has none: nothing happens.
@@ -37,13 +37,14 @@ c10::Storage copy_of(const c10::Storage& storage);
 
 // From now on `leaf` is a weight, and its .grad a gradient whenever backward has written it. Holds nothing.
 void watch_leaf(const at::Tensor& leaf);
-// It is used again: by now the graph may have gone that it was used in, and what was to tell us of its gradient.
+// The leaf is used again. The graph that used it before may be gone, and with it the hook that would tag its gradient:
+// adds another.
 void watch_leaf_again(const at::Tensor& leaf);
 
 // -- What a step's timeline needs --
 
-// Which blocks are on a step's tape: their bytes are a plan's to move. When it is closed, by its destructor, those that are
-// still live (a result the program goes on with, an unpacked tensor that somebody holds) count like any other again.
+// Which blocks are on a step's tape: a plan decides about their bytes. When it is destroyed, those that are still live
+// (a result that the program goes on with, an unpacked tensor that somebody holds) count like any other again.
 class TapeBlocks {
  public:
   TapeBlocks();
@@ -56,18 +57,19 @@ class TapeBlocks {
   const uint32_t number_;
 };
 
-// The bytes that are not on the tape.
+// The bytes that are not on the tape, in a window of time.
 struct OtherBytes {
   int64_t now = 0;
   int64_t peak = 0;  // the most since the window began
   int64_t gradients = 0;
-  uint64_t changes = 0;  // of any bytes, that there had been
+  uint64_t changes = 0;  // how often any of these had changed
 };
-OtherBytes this_window();
-// The one that ends with this call, and began with the one that gave `before`: without a lock if nothing happened in it.
+OtherBytes this_window();  // the open window, so far
+// Ends the open window, which began when `before` was returned, and begins another. Takes no lock if nothing has
+// changed.
 OtherBytes next_window(const OtherBytes& before = {});
 
-// What comes while it lives and is then on the tape, or gone, does not show in the window's peak.
+// What is allocated while it lives, and is on the tape or freed when it ends, does not count for the window's peak.
 class SameWindow {
  public:
   SameWindow();
@@ -79,7 +81,7 @@ class SameWindow {
   const int64_t peak_;
 };
 
-// The most live at once since it was made, whatever a user's reset_peak() does.
+// The most bytes live at once since it was made. A user's reset_peak() does not change it.
 class PeakWatch {
  public:
   PeakWatch();
@@ -98,20 +100,22 @@ class Governor {
  public:
   virtual ~Governor() = default;
   virtual int64_t budget_bytes() const = 0;
-  // Called before an allocation of so many bytes that would bring the live bytes above the budget. May free memory and claim()
-  // it, may throw instead; if neither, the allocation goes on above the budget.
+  // Called before an allocation of `bytes` that would bring the live bytes above the budget. May free memory and
+  // claim() it, or throw. If it does neither, the allocation goes on above the budget.
   virtual void make_space(int64_t bytes) = 0;
-  // The same for a thread that has no governor of its own. Does not wait for long and throws nothing: its owner may wait for that thread.
+  // The same for a thread that has no governor of its own. Must throw nothing and not wait for long: this governor's
+  // own thread may be waiting for that one.
   virtual void make_space_for_other(int64_t bytes) = 0;
 };
 
-// Is asked before this thread's allocations from now on, in place of the one before; null: nobody.
+// `governor` is asked before this thread's allocations from now on, in place of the one before; null: nobody is.
 void set_governor(Governor* governor);
-// Is asked, once each, before allocations of threads that have none, for space for others. Must live as long as the process.
+// `governor` is asked, once for each allocation, when a thread that has no governor needs space. Must live as long as
+// the process.
 void set_common_governor(Governor* governor);
 
-// Sets memory aside for this thread's next allocation: what a thread has made space for, nobody else under a budget takes
-// meanwhile. False, and nothing has happened, if that would bring what is live or set aside above the budget.
+// Sets memory aside for this thread's next allocation: no other thread under a budget can take what this one has made
+// space for. Returns false, and changes nothing, if that would bring what is live or set aside above the budget.
 bool claim(int64_t bytes, int64_t budget_bytes);
 void drop_claim();
 int64_t taken_bytes();  // live, or set aside for other threads

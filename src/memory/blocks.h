@@ -1,10 +1,11 @@
 // Memory for the blocks of tensors.
 //
-// LibTorch asks for aligned memory, which glibc cuts out of a larger piece. What is left of that goes to whoever wants a few bytes
-// next. A plain program soon lets go of those, and the piece is whole again; a tape does not, and then the piece is too
-// small for a block like the one it was made for: a step of many operators took memory for each of them that nobody counted.
-// So blocks are pieces of their own here, aligned by us. Large ones wait a while for somebody who wants as much, since to give
-// memory back to the system and have it again takes longer than many an operator.
+// LibTorch asks malloc for aligned memory, which glibc cuts out of a larger piece; it gives what is left to whoever
+// next wants a few bytes. A plain program soon frees those few bytes, and the piece is whole again. A tape keeps them,
+// and then the piece is too small for the next block of the same size: a step of many operators took memory for each of
+// them that nobody counted. So blocks here are pieces of their own, aligned by us. Large blocks that were freed wait
+// for somebody who wants as many bytes, because giving memory back to the system and getting it again takes longer than
+// many operators.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// A lock for a few instructions' work that is done very often: half the price of a mutex that nobody else wants.
+// A lock for a few instructions' work that is done very often. It costs half as much as a mutex when no other thread
+// wants it.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Times what this thread does, without what it spends letting go of values so that an allocation fits: that belongs to the
-// eviction, not to the operator that happened to be running.
+// Times what this thread does, without the time it spends letting go of values so that an allocation fits. That time
+// belongs to the eviction, not to the operator that happened to be running.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace retrace::memory {
 
-// While one lives, this thread makes space. One inside another counts nothing.
+// While one lives, this thread makes space. One inside another adds nothing.
 class MakingSpace {
  public:
   MakingSpace() : is_first_(!is_open_), begin_(is_first_ ? cpu().now() : Time()) { is_open_ = true; }

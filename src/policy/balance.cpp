@@ -40,8 +40,9 @@ bool is_needed_now(const TapeView& tape, const TapeView::Value& v) {
   return tape.backward_at() >= 0 && v.last_read_by >= tape.backward_at();
 }
 
-// What is not needed for a rebuild has gone. A value that can be made again costs time to be without, a root cannot be; and what
-// backward needs from now on would come back at once. Of equally large ones it needs the first last.
+// The largest first. A value that can be rebuilt only costs time if it is missing; a root cannot be rebuilt, so roots
+// stay. What backward needs from now on would come back at once, so that stays too. Of equally large values, backward
+// needs the first last.
 std::vector<std::pair<int64_t, ValueId>> largest_that_may_go(const TapeView& tape, const std::vector<ValueId>& held) {
   std::vector<std::pair<int64_t, ValueId>> may_go;
   for (const ValueId id : held) {
@@ -89,7 +90,7 @@ void SinceBalance::watch(ValueId id, int64_t bytes) {
   watched_.push_back(id);
 }
 
-// It was there, so if it is saved it was not forgotten.
+// Its content was there, so if a handle stands for it, it was not forgotten.
 void SinceBalance::held(const TapeView& tape, ValueId id) {
   const TapeView::Value v = tape.value(id);
   if (v.handles == 0) watch(id, v.bytes);
@@ -117,8 +118,8 @@ void SinceBalance::looked(const TapeView& tape, Balance found) {
   watched_ = std::move(found.shared);
 }
 
-// What has been saved by now, or let go of, makes nothing worse, and neither does what the program has for as long as it has it.
-// What is held in vain does: that need not be looked at again.
+// What has been saved by now, or let go of, makes nothing worse; nor does what the program has, as long as it has it.
+// What is held in vain does, and need not be looked at again.
 bool SinceBalance::is_out_of_balance(const TapeView& tape) {
   std::erase_if(outside_, [&](ValueId id) {
     const TapeView::Value v = tape.value(id);

@@ -1,9 +1,10 @@
 // What stays held from one backward that is recorded to the next: gradients of gradients, one after another.
 //
-// Each goes back some operators, and needs values from before those which are neither saved nor held: the states of a simulation
-// whose forces are gradients. To make them again a rebuild goes back to the beginning of the step, and so would the next
-// backward's, all the way and a little further. So what it had there stays held: the frontier of the first operator whose result
-// it asked for, until a later backward leaves its own. The first one that goes back so may be the last one, and leaves nothing.
+// Each such backward goes back some operators, and needs values from before those that are neither saved nor held: the
+// states of a simulation whose forces are gradients. To make these again, a rebuild goes back to the beginning of the
+// step; and the next backward's rebuild would go all that way and a little further. So what a backward had rebuilt
+// there stays held: the frontier of the first operator whose result it asked for, until a later backward leaves its
+// own. The first backward that goes back so may be the only one, so it leaves nothing.
 #pragma once
 
 #include <vector>
@@ -16,13 +17,13 @@ class BetweenBackwards {
  public:
   using ValueId = TapeView::ValueId;
 
-  void unpacked(const TapeView& tape, ValueId value);  // it has been rebuilt if need be
-  void ends(TapeView& tape, bool recorded);            // what was rebuilt for it is still there
+  void unpacked(const TapeView& tape, ValueId value);  // after it was rebuilt, if need be
+  void ends(TapeView& tape, bool recorded);            // a backward, before what it rebuilt is let go of
 
  private:
-  TapeView::OpId first_ = -1;  // of the ops whose results were rebuilt and asked for
-  int went_back_ = 0;          // backwards that did
-  std::vector<ValueId> held_;
+  TapeView::OpId first_ = -1;  // the first op whose result was rebuilt and asked for
+  int went_back_ = 0;          // how many backwards went back so
+  std::vector<ValueId> held_;  // left by the latest of them
 };
 
 }  // namespace retrace

@@ -1,9 +1,9 @@
 // Where to cut a long rebuild into segments: at moments at which little must be held to go on.
 //
 // The frontier of a moment is what was made before it and is read after it. A rebuild that holds the frontiers of some
-// moments, and otherwise only what its last segment makes, can make every earlier segment again from the frontier before
-// it. Then the peak is that of the fullest segment: the frontiers before it, all that backward asks of it, and backward's own
-// gradients.
+// moments, and of the rest only what its last segment makes, can make every earlier segment again from the frontier
+// before it. Its peak is then that of the fullest segment: the frontiers before it, all that backward asks of it, and
+// backward's own gradients.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,12 @@
 
 namespace retrace {
 
-// One value of a rebuild. Operators are counted from 0, in their order; `made` stands for none where one is to come later.
+// One value of a rebuild. Operators are counted from 0, in their order; the number of operators stands for one that
+// runs later, outside the rebuild.
 struct Lifetime {
-  int32_t made = 0;        // by which operator
-  int32_t last_read = 0;   // by which
-  int32_t held_until = 0;  // by which it is read, or something that is made again from it
+  int32_t made = 0;        // by this operator
+  int32_t last_read = 0;   // by this operator
+  int32_t held_until = 0;  // the last operator that reads it, or something that is made again from it
   int64_t bytes = 0;
   bool saved = false;        // backward asks for it, so it stays in memory once its segment has been made
   bool made_again = false;   // never held in a frontier: what makes it is smaller, and is held in its place
@@ -39,7 +40,7 @@ class Frontiers {
   // The most that is saved between two neighbouring moments.
   int64_t largest_saved_bytes(const std::vector<int32_t>& moments) const;
 
-  // Moments with a small peak: the best of those between some candidates, one in each of so many stretches of about the same
+  // Moments with a small peak: the best choice among some candidates. Those lie one in each stretch of about the same
   // saved bytes, where least is held. That these are good candidates is a heuristic.
   std::vector<int32_t> moments() const;
 

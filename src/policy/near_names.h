@@ -7,7 +7,7 @@
 
 namespace retrace {
 
-// Levenshtein's, with two swapped neighbours as one edit.
+// Levenshtein's distance, where two neighbours that are swapped count as one edit.
 size_t edit_distance(std::string_view a, std::string_view b);
 
 // Up to `count` names nearest to `wanted`, nearest first.

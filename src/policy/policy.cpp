@@ -1,3 +1,5 @@
+#include <unordered_set>
+
 #include <retrace/errors.h>
 
 #include "policy/rules.h"

@@ -1,4 +1,4 @@
-// What a step would be under a named policy, told from a tape of it.
+// What a step would take under a named policy, predicted from a tape of it.
 #pragma once
 
 #include <retrace/policy.h>
@@ -8,9 +8,9 @@
 
 namespace retrace {
 
-// One step of `graph` in a Session under a policy that is not a budget: peak, owners, byte curve (event_peaks), operators run
-// again and the seconds that takes. Throws UsageError for a budget (plan::solve() answers those).
-// Told event by event if a history is given.
+// One step of `graph` in a Session under a policy that is not a budget: peak, owners, byte curve (event_peaks),
+// operators run again and the seconds that takes. `history`, if given, is filled event by event. Throws UsageError for
+// a budget (plan::solve() answers those).
 plan::Outcome predict(const plan::Graph& graph, const Policy& policy, plan::History* history = nullptr);
 
 }  // namespace retrace

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "policy/overwritten_root.h"
+
 namespace retrace {
 
 using plan::at;
@@ -77,14 +79,11 @@ void PredictedStep::op_begins(OpId id) {
   }
 }
 
-// A root this small is copied before an operator overwrites it; a larger one is not.
-constexpr int64_t kSmallRootBytes = 64 * 1024;
-
 bool PredictedStep::copy_may_pay(OpId id, ValueId before) const {
-  if (value(before).alive > 0) return true;
   int64_t read_bytes = 0;
   for (const TapeView::Arg& arg : args(id)) read_bytes += arg.becomes == kNone ? arg.bytes : 0;
-  return !graph_.ops[at(id)].fresh.empty() && read_bytes > graph_.values[at(before)].bytes;
+  const bool only_writes = graph_.ops[at(id)].fresh.empty();
+  return retrace::copy_may_pay(value(before).alive > 0, only_writes, read_bytes, graph_.values[at(before)].bytes);
 }
 
 void PredictedStep::prepare_write(OpId id, const plan::Arg& arg) {
@@ -283,11 +282,8 @@ std::vector<TapeView::Arg> PredictedStep::args(OpId id) const {
 }
 
 std::vector<plan::ValueId> PredictedStep::results(OpId id) const {
-  const plan::Op& op = graph_.ops[at(id)];
-  std::vector<ValueId> results(op.fresh.begin(), op.fresh.end());
-  for (const plan::Arg& arg : op.args) {
-    if (arg.becomes != kNone) results.push_back(arg.becomes);
-  }
+  std::vector<ValueId> results;
+  plan::for_each_output(graph_.ops[at(id)], [&](ValueId v) { results.push_back(v); });
   return results;
 }
 

@@ -1,7 +1,9 @@
-// One step under a named policy, told from a tape of it: what the runtime's tape does without a budget, over a simulation.
+// One step under a named policy, predicted from a tape of it: what the runtime's tape does without a budget, over a
+// simulation.
 //
-// The rules are policy/cut_stack.h, hold_instead.h, segments.h, balance.h and plan/simulate/sweep.h, which the runtime follows
-// too. What is here mirrors Arguments::prepare_write() and PlainGovernor.
+// The runtime follows the same rules: policy/cut_stack.h, hold_instead.h, small_from_large.h, segments.h, balance.h,
+// between_backwards.h, overwritten_root.h and plan/simulate/sweep.h. Only when they are asked is written here again, as
+// in Arguments::prepare_write() and PlainGovernor.
 #pragma once
 
 #include <optional>
@@ -27,7 +29,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   using OpId = plan::OpId;
   PredictedStep(const plan::Graph& graph, const PolicyRules& rules);
 
-  plan::Outcome run(plan::History* history = nullptr);  // told event by event, if one is given
+  plan::Outcome run(plan::History* history = nullptr);  // which is filled event by event, if given
 
  private:
   // What happens.
@@ -79,7 +81,6 @@ class PredictedStep final : private plan::StepRules, private TapeView {
 
   void sweep_if_due();
   void collect();
-  void drop_lost_ops();
   class Swept;
   bool is_root(ValueId id) const { return simulation_.now().values[plan::at(id)].producer == plan::kNone; }
   bool is_held(ValueId id) const;
@@ -92,9 +93,9 @@ class PredictedStep final : private plan::StepRules, private TapeView {
     int32_t in_hand = 0;  // handles that backward has unpacked and not let go of
     uint32_t walk = 0;
     bool consumed = false;       // an op that can be run again reads it
-    bool external_held = false;  // came from outside: its bytes are among the other, held or not
+    bool external_held = false;  // held, and from outside the step: its bytes are "other" either way
     bool copied = false;         // before it was overwritten
-    bool weighed = false;        // a root, against what it lets be forgotten
+    bool weighed = false;        // a root, against what can be forgotten because it is held
     bool starts_segment = false;
   };
   State& state(ValueId id) { return states_[plan::at(id)]; }

@@ -51,6 +51,7 @@ class PredictedStep::Swept {
   bool is_in_use(ValueId id) const { return now().values[at(id)].uses > 0; }
   bool was_weighed(ValueId id) { return std::exchange(step_.state(id).weighed, true); }
   void let_go(ValueId id) { step_.let_go(id); }
+  int64_t kept_bytes() const { return now().held_bytes; }
 
  private:
   const plan::SimulationState& now() const { return step_.simulation_.now(); }
@@ -59,31 +60,18 @@ class PredictedStep::Swept {
 };
 
 void PredictedStep::collect() {
-  sweeping_.begins();
   Swept swept(*this);
-  sweep::let_go_unneeded(swept);
-  drop_lost_ops();
-}
-
-void PredictedStep::drop_lost_ops() {
-  Swept swept(*this);
-  sweeping_.ended(sweep::drop_lost_ops(swept));
+  sweep::collect(swept, sweeping_);
 }
 
 bool PredictedStep::let_go_idle() {
-  sweeping_.looks_for_idle();
-  const int64_t before = simulation_.now().held_bytes;
-  collect();
   Swept swept(*this);
-  const bool freed = sweep::let_go_idle_results(swept) || simulation_.now().held_bytes < before;
-  if (!sweep::let_go_unpaying_roots(swept)) return freed;
-  drop_lost_ops();
-  return true;
+  return sweep::let_go_idle(swept, sweeping_);
 }
 
 void PredictedStep::let_go_roots() {
   Swept swept(*this);
-  if (sweep::let_go_roots(swept, [] { return false; })) drop_lost_ops();
+  if (sweep::let_go_roots(swept, [] { return false; })) sweeping_.ended(sweep::drop_lost_ops(swept));
 }
 
 }  // namespace retrace

@@ -14,8 +14,8 @@ namespace {
 
 using Shapes = Product::Shapes;
 
-// Whatever eager code, TorchScript, oneDNN and the accelerators call a product or a convolution, below autograd. Not every
-// LibTorch has all of them.
+// Whatever eager code, TorchScript, oneDNN and the accelerators call a product or a convolution, below autograd. Not
+// every LibTorch has all of them.
 constexpr Product kProducts[] = {
     {"aten::mm", Shapes::matrices},
     {"aten::addmm", Shapes::sum_and_matrices},

@@ -1,9 +1,7 @@
 // What the recorder asks of a policy. The public side is <retrace/policy.h>.
 #pragma once
 
-#include <functional>
 #include <string>
-#include <unordered_set>
 
 #include <retrace/budget.h>
 #include <retrace/policy.h>
@@ -13,8 +11,8 @@ namespace retrace {
 // How a scope uses cut vertices: values that everything recorded after them depends on.
 struct CutUse {
   int64_t keep_period = 0;  // keep every n-th; 0: keep none
-  // A long rebuild holds some of them instead of everything on its way; where they are missing, or all that are to be held
-  // are kept, frontiers (policy/frontiers.h).
+  // A long rebuild holds some cut vertices instead of everything on its way. Where they are missing, or where the
+  // policy keeps all that would be held, it holds frontiers (policy/frontiers.h).
   bool rebuild_in_segments = false;
 };
 
@@ -31,7 +29,7 @@ class PolicyRules {
   virtual Decision decide(const OpInfo&) const { return Decision::recompute; }
 };
 
-// A Session's, never a checkpoint's.
+// For a Session, never for a checkpoint.
 Policy within_budget(const Budget& budget);
 
 // Names have been checked by the caller. "ns::op" matches every overload, "ns::op.overload" one.

@@ -130,8 +130,9 @@ class Lifetimes {
     }
   }
 
-  // Gradients of a weight that several operators read add up, from its last reader to its first: there is a sum, and while
-  // backward goes through a reader also a summand and the next sum. What else comes from outside is taken for a weight.
+  // Gradients of a weight that several operators read add up, from its last reader to its first: there is a sum, and
+  // while backward goes through a reader also a summand and the next sum. What else comes from outside is taken for a
+  // weight.
   void note_weight(ValueId id, int32_t at) {
     if (at >= count()) return;
     const TapeView::Value v = tape_.value(id);
@@ -152,8 +153,8 @@ class Lifetimes {
     gradients_.push_back({lifetimes_[position].made, at, bytes});
   }
 
-  // What is not saved, and made in few steps from less than half its bytes that are, is not worth holding: a product that a
-  // whole layer reads part by part, or a mask.
+  // What is not saved, and made in few steps from less than half its bytes that are, is not worth holding: a product
+  // that a whole layer reads part by part, or a mask.
   void let_be_made_again(size_t position) {
     Lifetime& result = lifetimes_[position];
     if (result.saved || result.overwritten || result.held_until == result.made) return;

@@ -5,13 +5,13 @@
 namespace retrace {
 namespace {
 
-// A heuristic. The first values of a chain are made from others of their own size, a few times as large at most: those are to
-// be forgotten, since more will follow.
+// How many times larger. A heuristic: the first values of a chain are made from others of their own size, or a few
+// times as large. Those are to be forgotten, since more values will follow.
 constexpr int64_t kFarLarger = 16;
 
 constexpr int kMostAncestors = 32;  // to look at: a long recipe has much on it that is forgotten
 
-// Of what would have to be made on the way to `id`, as far as it is near.
+// The largest value that would have to be made on the way to `id`, as far as it is near.
 int64_t largest_on_the_way(TapeView& tape, TapeView::ValueId id) {
   tape.begin_walk();
   int64_t largest = 0;

@@ -1,6 +1,6 @@
-// What is not worth forgetting: a value for which far larger ones would have to come back than all that was saved so far. To hold
-// it takes no more than the plain program does; to rebuild it would, beside the gradients, and the time as well. All that is
-// held for this reason is small: a part of one value that the plain program has had, too.
+// What is not worth forgetting: a value whose rebuilding needs values far larger than all that was saved so far. To
+// hold it takes no more than the plain program does; to rebuild it takes more, beside the gradients, and time. All that
+// is held for this reason is small: a part of one value that the plain program has had, too.
 #pragma once
 
 #include <algorithm>

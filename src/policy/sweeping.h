@@ -1,4 +1,5 @@
-// When it is worth its time to look at all a tape has for what nothing needs. The runtime's tape and a predicted step follow it.
+// When it is worth the time to look at all that a tape has for what nothing needs. The runtime's tape and a predicted
+// step follow this rule.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +12,13 @@ class Sweeping {
  public:
   bool dirty = false;  // something was let go of that others may have been there for
 
-  // Autograd saves what most operators make or read. Those beyond that may be work that nobody will ask for.
+  // Autograd saves what most operators make or read. Operators beyond that may be work that nobody will ask for.
   void op_recorded() { ++recorded_, ++beyond_saved_; }
   void saved() { --beyond_saved_; }
   void dropped() { ++beyond_saved_; }
 
-  // At an event. A backward lets go of values one by one, and counts free what they held: a sweep for each would take the
-  // square of the tape's length, so there is one for as many events as there were ops.
+  // Asked at every event. A backward lets go of values one by one, and counts free what they held. To sweep after each
+  // would take the square of the tape's length, so in backward there is one sweep for as many events as there were ops.
   bool is_due(bool in_backward) {
     in_backward_ = in_backward ? std::max(in_backward_, surviving_) : 0;
     const bool worth = in_backward ? dirty && ++since_dirty_ > in_backward_ : dirty;

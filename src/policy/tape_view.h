@@ -1,5 +1,6 @@
-// A tape as the rules see it that the runtime and predictions share: cut vertices, what is held instead of something else,
-// where a long rebuild is cut. The runtime's is src/tape/runtime_view.h, a predicted step's src/policy/predicted_step.h.
+// A tape as it is seen by the rules that the runtime and predictions share: cut vertices, what is held instead of
+// something else, where a long rebuild is cut. The runtime's is src/tape/runtime_view.h, a predicted step's is
+// src/policy/predicted_step.h.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ class TapeView {
     bool external = false, has_gradient = false;
     bool wanted = false;  // by the policy, whatever else is decided
     bool held = false, rebuilt = false;
-    bool is_copy = false;  // what is held, since it was overwritten
+    bool is_copy = false;  // what is held is a copy, made before the value was overwritten
     int32_t holders = 0;   // handles that keep it, and the tape if it holds it
     int32_t uses = 0;      // by a rebuild that is going on
 
@@ -44,7 +45,8 @@ class TapeView {
   virtual bool is_elsewhere(ValueId id) const = 0;  // of one that is neither: somebody else has it
 
   virtual OpId next_op() const = 0;
-  virtual OpId backward_at() const = 0;  // so many were recorded when what it asked for last was saved; none in forward
+  // How many ops had been recorded when the tensor was saved that backward asked for last; -1 in forward.
+  virtual OpId backward_at() const = 0;
   virtual bool has_op(OpId id) const = 0;
   virtual bool is_alive(OpId id) const = 0;
   virtual bool is_pending(OpId id) const = 0;

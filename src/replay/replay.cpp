@@ -3,8 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 
-#include <algorithm>
-
 #include <retrace/errors.h>
 
 #include "device/device.h"
@@ -26,14 +24,14 @@
 namespace retrace {
 namespace {
 
-// What stands behind a tensor whose content nobody looks at.
+// The storage of a tensor whose content nobody looks at.
 const c10::Storage& no_content() {
   static const auto* const storage =
       new c10::Storage(c10::Storage::use_byte_size_t(), 0, cpu().allocator(), /*resizable=*/false);
   return *storage;
 }
 
-// While an operator is replayed.
+// While one lives, an operator is replayed: see Pressure::live_before_replay.
 class InPassing {
  public:
   explicit InPassing(Pressure& pressure) : pressure_(pressure) { pressure_.live_before_replay = memory::live_bytes(); }
@@ -104,10 +102,11 @@ c10::Storage Replay::materialize(ValueId target) {
   return attempt(target);
 }
 
-// What was there from the beginning, to be read only after the op that ran out of room, took the room. Without it the next
-// attempt begins further back, and has it only when its turn comes; in the end from the roots. False if nothing waited.
+// The operator that ran out of memory lacked what was held from the beginning for operators after it. Lets go of that:
+// the next attempt begins further back, in the end from the roots, and has such values only when their turn comes.
+// False if there was nothing to let go of.
 bool Replay::give_up_waiting() {
-  // What the attempt made goes first: each then begins with less than the one before, so that they come to an end.
+  // What the attempt made goes first. So each attempt begins with less than the one before, and they come to an end.
   for (const ValueId id : made_) {
     if (tape_.value(id).rebuilt) Rules(*this).free(id);
   }
@@ -169,7 +168,7 @@ bool Replay::at_hand(ValueId id, const Op* wanted_by) {
   return tape_.value(id).held.is_stored() || static_cast<bool>(tape_.content(id, wanted_by));
 }
 
-// A value's content, taken from where it was put away if need be; it then counts as rebuilt.
+// A value's content, loaded if it was put away; it then counts as rebuilt.
 c10::Storage Replay::obtain(ValueId id, const Op* wanted_by) {
   c10::Storage there = tape_.content(id, wanted_by);
   if (there || !tape_.value(id).held.is_stored()) return there;
@@ -197,7 +196,7 @@ void Replay::choose_segment(ValueId target) {
   }
 }
 
-// Only now do counts say who waits for it: what was made from it was there too, in passing.
+// Done last: until now, values made from these were there in passing, and only now the counts say who waits for these.
 void Replay::leave_segments() {
   for (const ValueId v : segments_.held) {
     --tape_.value(v).uses;
@@ -222,7 +221,8 @@ void Replay::run(OpId id) {
   release_inputs(op);
 }
 
-// What an operator writes is left out of a shortcut, which does not write it, and where it does without (Arguments::leaves_out_written).
+// The arguments for running an operator again. Those that it writes are left out for a shortcut, which writes nothing,
+// and where the operator does without them (Arguments::leaves_out_written).
 std::vector<c10::IValue> Replay::arguments_of(OpId id, bool with_written) {
   const Op& op = tape_.op(id);
   scratch_.resize(op.args.size());
@@ -244,7 +244,7 @@ std::vector<c10::IValue> Replay::arguments_of(OpId id, bool with_written) {
   });
 }
 
-// A private storage with the content an operator is about to write over.
+// A storage of our own with the content that an operator is about to write over.
 c10::Storage Replay::scratch_for(OpId id, const TensorArg& arg) {
   const Op& op = tape_.op(id);
   for (size_t i = 0; i < op.args.size(); ++i) {
@@ -296,7 +296,8 @@ void Replay::store(const Op& op, const std::vector<c10::IValue>& stack) {
     set_rebuilt(op, output.value, tensor.storage());
   }
   for (size_t i = 0; i < op.args.size(); ++i) {
-    // A shortcut writes nothing. What it would have written was not wanted when it began, but may be since it made space.
+    // A shortcut writes nothing, so it has no scratch. What it would have written may be wanted by now, if making space
+    // has let go of it.
     if (op.args[i].becomes != kNone && scratch_[i]) set_rebuilt(op, op.args[i].becomes, scratch_[i]);
   }
 }

@@ -6,11 +6,11 @@
 
 namespace retrace {
 
-// The storage that holds `value`, computed if need be. On any exception the tape is as consistent as before: values already
-// rebuilt stay if somebody still waits for them, all others are freed. A Tape::Rebuild.
+// The storage that holds `value`, rebuilt if need be. If it throws, the tape is as consistent as before: rebuilt values
+// stay if somebody still waits for them, all others are freed. It is a Tape::Rebuild.
 c10::Storage rebuild(Tape& tape, ValueId value);
 
-// One request. Runs below autograd, with recording off.
+// One rebuild. Runs below autograd, with recording off.
 class Replay {
  public:
   explicit Replay(Tape& tape) : tape_(tape) {}
@@ -43,10 +43,10 @@ class Replay {
   std::vector<OpId> order_;            // what must run, in the order it was recorded
   std::vector<c10::Storage> scratch_;  // per argument of the running op: the storage it writes
   size_t progress_ = 0;                // in order_
-  bool inside_segment_ = false;        // starts at what an earlier, longer rebuild held between segments
+  bool inside_segment_ = false;        // it starts at values that a longer rebuild held between its segments
   Segmentation segments_;
   std::vector<ValueId> made_;     // values rebuilt by the running attempt
-  std::vector<ValueId> touched_;  // values whose `uses` we changed
+  std::vector<ValueId> touched_;  // values whose `uses` it changed
 };
 
 }  // namespace retrace

@@ -23,19 +23,22 @@ struct BudgetPlan {
 
 class BudgetPlans {
  public:
-  // `tape` must outlive it. No more than `most_effort` for each budget; `stop` ends a search soon, at the best plan found so far.
+  // `tape` must outlive it. No more than `most_effort` for each budget; `stop` ends a search soon, at the best plan
+  // found so far.
   explicit BudgetPlans(const plan::Graph& tape, int64_t most_effort = plan::kUnlimited, std::stop_token stop = {});
 
-  // None if no plan fits. On a large tape quick plans are enough if they are close to the bound, and a budget below smallest() for
-  // which they find nothing counts as one that does not fit: to prove it would take minutes. What was found for one budget helps
-  // with the next; of a large tape nothing is shared, so that several threads may ask.
+  // None if no plan fits. On a large tape a quick plan is enough if it is close to the bound; and a budget below
+  // smallest() for which no quick plan is found counts as one that does not fit, since to prove it would take minutes.
+  // What was found for one budget helps with the next. Of a large tape nothing is shared, so that several threads may
+  // ask.
   std::optional<BudgetPlan> within(int64_t budget_bytes);
 
-  // The smallest budget that is known to hold, with the peaks of all events. Of a large tape: the lowest peak of named policies if
-  // there is a plan for it, else what comes of what they keep.
+  // The smallest budget that is known to hold, with the peaks of all events. Of a large tape: the lowest peak of the
+  // named policies if there is a plan for that, else what the values that they keep lead to.
   plan::Outcome smallest();
 
-  // The smallest budget at a bearable price (plan/solve/bearable.h); of a large tape, the lowest peak of named policies.
+  // The smallest budget at a bearable price (plan/solve/bearable.h); of a large tape, the lowest peak of named
+  // policies.
   int64_t bearable_bytes() const;
 
  private:
@@ -62,7 +65,8 @@ class BudgetPlans {
   std::vector<Form> forms_;
 };
 
-// The graph that `plan` is for, by which of a tape's roots it does without. Throws what plan::verify() throws if it fits none.
+// The graph that `plan` is for, by which of a tape's roots it does without. Throws what plan::verify() throws if it
+// fits none.
 plan::Graph graph_of(const plan::Plan& plan, const plan::Graph& tape);
 
 }  // namespace retrace::report

@@ -19,11 +19,6 @@ std::string padded(const std::string& text, size_t columns) {
   return (width < columns ? std::string(columns - width, ' ') : "") + text;
 }
 
-std::string trimmed(std::string line) {
-  line.erase(line.find_last_not_of(' ') + 1);
-  return line + "\n";
-}
-
 size_t column_of(double seconds, double end, size_t columns) {
   if (end <= 0) return 0;
   return std::min(columns - 1, static_cast<size_t>(seconds / end * static_cast<double>(columns)));
@@ -65,14 +60,15 @@ std::string repeated(const std::string& text, size_t count) {
 std::string peak_line(size_t column, size_t columns, const std::string& label) {
   const size_t wide = display_width(label) + 1;
   const std::string indent(kLabel + 2, ' ');
-  if (column + 1 + wide <= columns || column < wide) return trimmed(indent + std::string(column, ' ') + "▼ " + label);
-  return trimmed(indent + std::string(column - wide, ' ') + label + " ▼");
+  if (column + 1 + wide <= columns || column < wide)
+    return trimmed_line(indent + std::string(column, ' ') + "▼ " + label);
+  return trimmed_line(indent + std::string(column - wide, ' ') + label + " ▼");
 }
 
 std::string axis_line(size_t turn, size_t columns, bool has_turn) {
   std::string line = padded("0 B", kLabel) + " ┼";
-  if (!has_turn) return trimmed(line + repeated("─", columns));
-  return trimmed(line + repeated("─", turn) + "┴" + repeated("─", columns - turn - 1));
+  if (!has_turn) return trimmed_line(line + repeated("─", columns));
+  return trimmed_line(line + repeated("─", turn) + "┴" + repeated("─", columns - turn - 1));
 }
 
 std::string words_line(size_t turn, size_t columns, const StepTimes& times, bool has_turn) {
@@ -87,7 +83,7 @@ std::string words_line(size_t turn, size_t columns, const StepTimes& times, bool
   if (!has_turn) line.assign(columns, ' ');
   if (line.find_last_not_of(' ') == std::string::npos || line.find_last_not_of(' ') + 2 + end.size() <= columns)
     line.replace(columns - end.size(), end.size(), end);
-  return trimmed(std::string(kLabel + 2, ' ') + line);
+  return trimmed_line(std::string(kLabel + 2, ' ') + line);
 }
 
 }  // namespace
@@ -111,7 +107,7 @@ std::string draw_curve(const std::vector<int64_t>& event_peaks, const StepTimes&
     const auto share = static_cast<double>(row + 1) / static_cast<double>(height);
     const std::string label =
         labelled ? human_bytes(static_cast<int64_t>(std::llround(static_cast<double>(top) * share))) : "";
-    text += trimmed(padded(label, kLabel) + (labelled ? " ┤" : " │") + row_text(bins, row, height, top));
+    text += trimmed_line(padded(label, kLabel) + (labelled ? " ┤" : " │") + row_text(bins, row, height, top));
   }
   return text + axis_line(turn, columns, has_turn) + words_line(turn, columns, times, has_turn);
 }

@@ -1,7 +1,6 @@
 // Bytes over the time of a step, by owner, in as many points as a screen can show.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "plan/simulate/history.h"
@@ -15,8 +14,8 @@ struct CurvePoint {
   plan::Owners owners;  // at the event's highest point
 };
 
-// All events if there are few. Else, of each of `buckets` equal stretches of time, its lowest and its highest event and the
-// last one, and the step's first: the peak is always among them, and no rise or fall is lost.
+// All events if there are few. Else, of each of `buckets` equal stretches of time, its lowest and its highest event and
+// the last one, and the step's first: the peak is always among them, and no rise or fall is lost.
 std::vector<CurvePoint> curve_points(const StepTimes& times, const plan::History& history, size_t buckets);
 
 }  // namespace retrace::report

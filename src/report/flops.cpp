@@ -34,7 +34,8 @@ double read_elements(const plan::Graph& graph, const plan::Op& op, size_t arg) {
   return static_cast<double>(bytes) / size;
 }
 
-// (m, k) by (k, n): the product of both sizes is m n k k. Where that is no square of a whole number, something else was multiplied.
+// (m, k) by (k, n): the product of both sizes is m n k k. Where that is no square of a whole number, something else was
+// multiplied.
 std::optional<double> matrix_flops(const plan::Graph& graph, const plan::Op& op, size_t first) {
   const Shape& out = op.outputs.front().shape;
   const bool batched = op.name == "aten::bmm" || op.name.starts_with("aten::baddbmm");

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -25,8 +24,9 @@ struct Frontier {
   double plain_seconds = 0;
 };
 
-// `begin` is told what comes next. Without policies: "full", "every:1", "every:2", ... up to where nothing is kept any more (each
-// N up to 16, then fewer; on a large tape a selection), "selective", "recompute_all". Budgets as in report/ladder.h.
+// `begin` is told what comes next. Without policies: "full", "every:1", "every:2", ... up to where nothing is kept any
+// more (each N up to 16, then fewer; on a large tape a selection), "selective", "recompute_all". Budgets as in
+// report/ladder.h.
 Frontier find_frontier(const plan::Graph& graph, const std::vector<std::string>& policies, int budgets,
                        const std::function<void(const std::string&)>& begin);
 

@@ -1,7 +1,6 @@
 // The frontier as a picture. Colours follow the reader's preference for light or dark.
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "report/frontier.h"
 #include "report/table.h"

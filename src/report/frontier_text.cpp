@@ -48,11 +48,6 @@ class Canvas {
   std::vector<std::vector<std::string>> cells_;
 };
 
-std::string trimmed(std::string line) {
-  line.erase(line.find_last_not_of(' ') + 1);
-  return line + "\n";
-}
-
 std::string bytes_axis(const Canvas& canvas, double left, double right) {
   std::string line(canvas.columns(), ' ');
   double unit = 1;
@@ -65,7 +60,7 @@ std::string bytes_axis(const Canvas& canvas, double left, double right) {
     if (line.find_first_not_of(' ', before) < at + text.size() + 1) continue;
     line.replace(at, text.size(), text);
   }
-  return trimmed(std::string(kLabel + 2, ' ') + line);
+  return trimmed_line(std::string(kLabel + 2, ' ') + line);
 }
 
 }  // namespace
@@ -96,8 +91,8 @@ std::string draw_frontier(const Frontier& frontier, size_t width) {
   std::string text;
   for (size_t row = 0; row < kRows; ++row) {
     const std::string& label = labels[row];
-    text += trimmed(std::string(kLabel - std::min(kLabel, label.size()), ' ') + label + (label.empty() ? " │" : " ┤") +
-                    canvas.line(row));
+    text += trimmed_line(std::string(kLabel - std::min(kLabel, label.size()), ' ') + label +
+                         (label.empty() ? " │" : " ┤") + canvas.line(row));
   }
   std::string axis = std::string(kLabel, ' ') + " └";
   for (size_t i = 0; i < canvas.columns(); ++i) axis += "─";

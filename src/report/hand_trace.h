@@ -1,8 +1,9 @@
-// A net of four layers, small enough to follow a step on paper: what is on the tape after each operator, under several policies.
+// A net of four layers, small enough to follow a step on paper: what is on the tape after each operator, under several
+// policies.
 //
-// x0 = a·S, then four layers x' = x + tanh(x·W)·V, on 32 samples of 8 features, width 32 with 8 hidden features, in floats.
-// A stream x is 4 KiB; a, S, z = x·W, g = tanh(z), W and V are 1 KiB each; h = g·V is 4 KiB. Autograd saves x (for the gradient
-// of W) and g (for those of V and of tanh). The streams are the cut vertices.
+// x0 = a·S, then four layers x' = x + tanh(x·W)·V, on 32 samples of 8 features, width 32 with 8 hidden features, in
+// floats. A stream x is 4 KiB; a, S, z = x·W, g = tanh(z), W and V are 1 KiB each; h = g·V is 4 KiB. Autograd saves x
+// (for the gradient of W) and g (for those of V and of tanh). The streams are the cut vertices.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The median, for whoever times something more than once.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 
 namespace retrace {
 
-// Of nothing: NaN.
+// NaN if there are no values.
 inline double median(std::vector<double> values) {
   if (values.empty()) return std::numeric_limits<double>::quiet_NaN();
   std::sort(values.begin(), values.end());

@@ -11,8 +11,8 @@
 
 namespace retrace::report {
 
-// Calls work(0) ... work(count - 1), each once, in any order and several at a time; returns when all have ended. The first exception
-// ends it early and is thrown here.
+// Calls work(0) ... work(count - 1), each once, in any order and several at a time; returns when all have ended. The
+// first exception ends it early and is thrown here.
 template <class Work>
 void in_parallel(size_t count, const Work& work, size_t threads = std::max(1U, std::thread::hardware_concurrency())) {
   std::atomic<size_t> next{0};

@@ -1,5 +1,5 @@
-// A step as a Chrome trace, which ui.perfetto.dev and chrome://tracing open: forward, backward and what was rebuilt as tracks,
-// live bytes by owner as a counter.
+// A step as a Chrome trace, which ui.perfetto.dev and chrome://tracing open: forward, backward and what was rebuilt as
+// tracks, live bytes by owner as a counter.
 #pragma once
 
 #include <string>

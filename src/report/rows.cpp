@@ -41,7 +41,8 @@ std::string shape_of(const plan::Op& op) {
   return "";
 }
 
-// Of each storage, the last content that autograd saved: those before it were overwritten, and take no bytes of their own.
+// Of each storage, the last content that autograd saved: those before it were overwritten, and take no bytes of their
+// own.
 std::vector<plan::ValueId> last_saved(const plan::Graph& graph) {
   std::vector<plan::ValueId> last(plan::storage_count(graph), kNone), saved;
   for (const plan::Event& event : graph.events) {
@@ -58,10 +59,7 @@ std::vector<plan::ValueId> last_saved(const plan::Graph& graph) {
 std::vector<plan::OpId> makers(const plan::Graph& graph) {
   std::vector<plan::OpId> maker(graph.values.size(), kNone);
   for (size_t o = 0; o < graph.ops.size(); ++o) {
-    for (const plan::ValueId v : graph.ops[o].fresh) maker[at(v)] = static_cast<plan::OpId>(o);
-    for (const plan::Arg& arg : graph.ops[o].args) {
-      if (arg.becomes != kNone) maker[at(arg.becomes)] = static_cast<plan::OpId>(o);
-    }
+    for_each_output(graph.ops[o], [&](plan::ValueId v) { maker[at(v)] = static_cast<plan::OpId>(o); });
   }
   return maker;
 }

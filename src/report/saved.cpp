@@ -5,6 +5,7 @@
 #include <map>
 #include <string_view>
 
+#include "plan/simulate/rebuilding.h"
 #include "report/flops.h"
 
 namespace retrace::report {
@@ -26,11 +27,7 @@ std::vector<SavedValue> list_saved(const plan::Graph& graph, const StepTimes& ti
     const plan::Event& event = graph.events[e];
     const double end = times.begin(e) + times.duration(e);
     if (event.kind == EventKind::op) {
-      const plan::Op& op = graph.ops[at(event.id)];
-      for (const ValueId v : op.fresh) all[at(v)].made_seconds = end;
-      for (const plan::Arg& arg : op.args) {
-        if (arg.becomes != kNone) all[at(arg.becomes)].made_seconds = end;
-      }
+      for_each_output(graph.ops[at(event.id)], [&](ValueId v) { all[at(v)].made_seconds = end; });
       continue;
     }
     if (event.kind == EventKind::release || event.kind == EventKind::end) continue;
@@ -86,9 +83,8 @@ Rebuild SavedTape::rebuild(const std::vector<ValueId>& forgotten) const {
   };
   // Batch norm: its output is cheap while its statistics are there.
   const auto seconds_of = [&](const plan::Op& op) {
-    const bool others_there =
-        !op.fresh.empty() && std::all_of(op.fresh.begin() + 1, op.fresh.end(), [&](ValueId v) { return there(v); });
-    return op.shortcut_seconds > 0 && others_there ? op.shortcut_seconds : op.seconds;
+    const bool shortcut = op.shortcut_seconds > 0 && rebuilding::others_are_there(op.fresh, there);
+    return shortcut ? op.shortcut_seconds : op.seconds;
   };
   Rebuild total;
   ++visit_;
@@ -103,9 +99,7 @@ Rebuild SavedTape::rebuild(const std::vector<ValueId>& forgotten) const {
     total.seconds += seconds_of(op);
     ++total.ops;
     add_flops(total, flops_[at(producer)]);
-    for (const plan::Arg& arg : op.args) {
-      if (!arg.shape_only) stack.push_back(arg.value);
-    }
+    for_each_read(op, [&](ValueId read) { stack.push_back(read); });
   }
   return total;
 }

@@ -1,5 +1,5 @@
-// What forward leaves on the tape for backward: where each saved value comes from, how long it waits, and what it would take to
-// have it again.
+// What forward leaves on the tape for backward: where each saved value comes from, how long it waits, and what it would
+// take to have it again.
 #pragma once
 
 #include <cstdint>
@@ -76,8 +76,8 @@ class SavedTape {
 // "blocks.3.mlp.fc1". "(no layer)" if its module is not known.
 std::string layer_of(const plan::Op& op);
 
-// Whether backward of this operator computes again what forward did, inside itself: fused attention. Names of operators, of
-// LibTorch 1.13 to 2.14.
+// Whether backward of this operator computes again what forward did, inside itself: fused attention. Names of
+// operators, of LibTorch 1.13 to 2.14.
 bool recomputes_inside(const std::string& op_name);
 
 }  // namespace retrace::report

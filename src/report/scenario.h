@@ -26,8 +26,8 @@ Scenario under_policy(const plan::Graph& graph, const Policy& policy);
 // `graph` is the one the plan is for, without the roots that it does without.
 Scenario under_plan(const plan::Graph& graph, plan::Plan plan, std::string name, ScenarioKind kind);
 
-// The policies that are worth showing for a tape, the plain program first. every:N for N = 1, 2, 4, ... while that changes
-// anything.
+// The policies that are worth showing for a tape, the plain program first. every:N for N = 1, 2, 4, ... while that
+// changes anything.
 std::vector<Scenario> under_named_policies(const plan::Graph& graph);
 
 }  // namespace retrace::report

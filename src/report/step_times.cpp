@@ -52,10 +52,4 @@ double StepTimes::average(const std::vector<int64_t>& event_peaks) const {
   return end() > 0 ? sum / end() : plain_sum / static_cast<double>(event_peaks.size());
 }
 
-size_t first_unpack(const plan::Graph& graph) {
-  const auto found = std::find_if(graph.events.begin(), graph.events.end(),
-                                  [](const plan::Event& e) { return e.kind == EventKind::unpack; });
-  return static_cast<size_t>(found - graph.events.begin());
-}
-
 }  // namespace retrace::report

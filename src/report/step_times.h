@@ -9,9 +9,9 @@ namespace retrace::report {
 
 class StepTimes {
  public:
-  // What operators took, forward's and backward's, in proportion so that the step is as long as it was measured: between
-  // operators nothing was timed. Where a tape knows no operators of backward, what forward leaves is shared by all that
-  // backward asks for. `rebuilding`: seconds by event to be added; empty for none.
+  // What operators took, forward's and backward's, in proportion so that the step is as long as it was measured:
+  // between operators nothing was timed. Where a tape knows no operators of backward, what forward leaves is shared by
+  // all that backward asks for. `rebuilding`: seconds by event to be added; empty for none.
   explicit StepTimes(const plan::Graph& graph, const std::vector<double>& rebuilding = {});
 
   double begin(size_t event) const { return begin_[event]; }
@@ -25,8 +25,5 @@ class StepTimes {
  private:
   std::vector<double> begin_;  // by event, and the end
 };
-
-// The first event of backward; the number of events if it asks for nothing.
-size_t first_unpack(const plan::Graph& graph);
 
 }  // namespace retrace::report

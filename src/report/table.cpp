@@ -24,8 +24,7 @@ void append_line(std::string& text, const std::vector<std::string>& cells, const
     if (i > 0) line.append(kGap, ' ');
     line += i < left_columns ? cells[i] + padding : padding + cells[i];
   }
-  line.erase(line.find_last_not_of(' ') + 1);
-  text += line + "\n";
+  text += trimmed_line(std::move(line));
 }
 
 }  // namespace
@@ -64,6 +63,11 @@ std::string human_count(double count) {
 
 size_t display_width(std::string_view text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), begins_code_point));
+}
+
+std::string trimmed_line(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + "\n";
 }
 
 std::string shortened(const std::string& text, size_t columns) {

@@ -27,11 +27,14 @@ std::string fixed(double value, int decimals);
 // How many columns UTF-8 text takes, a code point counting as one.
 size_t display_width(std::string_view text);
 
+// The line without blanks at its end, and with a newline.
+std::string trimmed_line(std::string line);
+
 // "aten::native_l...": at most so many columns; what is cut ends in an ellipsis.
 std::string shortened(const std::string& text, size_t columns);
 
-// Columns as wide as their widest cell, two blanks between them. The first `left_columns` are aligned left, the others right.
-// Cells are UTF-8; a code point counts as one column.
+// Columns as wide as their widest cell, two blanks between them. The first `left_columns` are aligned left, the others
+// right. Cells are UTF-8; a code point counts as one column.
 class Table {
  public:
   explicit Table(std::vector<std::string> header, size_t left_columns = 1);

@@ -60,8 +60,8 @@ int64_t segments_within(std::span<const int64_t> bytes, int64_t limit) {
 void detail::check_layer_bytes(int64_t layers, std::span<const int64_t> layer_bytes) {
   if (static_cast<int64_t>(layer_bytes.size()) == layers) return;
   throw UsageError("[checkpoint_sequential] bytes are given for " + std::to_string(layer_bytes.size()) +
-                   " layers, but the " + "network has " + std::to_string(layers) +
-                   ", so segments cannot be balanced by them: pass one number " + "per layer.");
+                   " layers, but the network has " + std::to_string(layers) +
+                   ", so segments cannot be balanced by them: pass one number per layer.");
 }
 
 std::vector<int64_t> balanced_segments(int64_t layers, int64_t segments) {

@@ -4,7 +4,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <mutex>
@@ -44,7 +43,8 @@ class SignalsBlocked {
 
 }  // namespace
 
-// Those that run, so that none outlives the library: a process may exit, or unload it, with sessions that nobody destroys.
+// The searches that run, so that none outlives the library: a process may exit, or unload it, with sessions that nobody
+// has destroyed.
 class Searches {
  public:
   void add(PlanSearch& search) {
@@ -80,15 +80,12 @@ Searches* all_searches() {
   return searches;
 }
 
-}  // namespace
-
-namespace {
-
-// Per event of a graph, to make the networks, lifetimes and trees that a search needs: as measured, roughly.
+// Effort per event of a graph, to make the networks, lifetimes and trees that a search needs. Measured, roughly.
 constexpr int64_t kSetUpEffort = 6;
 constexpr int64_t kMostSetUp = 2;  // times what the search itself may do
 
-// Roots that pay make more possible; without them no plan needs more than the plain program.
+// First with the roots that pay for being held, which make more values replayable. Then without roots that autograd did
+// not save: no such plan needs more than the plain program.
 template <class Solve>
 std::optional<FoundPlan> with_roots_that_pay(const plan::Graph& graph, Solve solve) {
   for (auto roots : {&plan::idle_roots, &plan::unsaved_roots}) {
@@ -154,7 +151,7 @@ void PlanSearch::run(Work& work) {
     work.result.found = with_roots_that_pay(*work.graph, [&](const plan::Graph& graph, const auto& unheld) {
       const bool comparable = work.known.plan && *work.known.unheld_roots == unheld;
       options.known = comparable ? work.known.plan->choices : plan::Choices();
-      // What the search finds within budgets of whole percents can be slower than a lucky find within this one.
+      // The search looks for plans within budgets of whole percents: a quick plan for this very budget can be faster.
       if (!comparable) {
         if (auto quick = plan::quick_solve(graph, work.budget_bytes, options.most_effort / 2, options.stop))
           options.known = std::move(quick->choices);

@@ -11,21 +11,22 @@
 
 namespace retrace {
 
-// By the full search, or what is found within about so many seconds. Nothing if no plan fits.
+// A plan by the full search, or what is found within about so many seconds. None if no plan fits.
 std::optional<FoundPlan> find_plan(const plan::Graph& graph, int64_t budget_bytes);
 std::optional<FoundPlan> find_quick_plan(const plan::Graph& graph, int64_t budget_bytes, double seconds);
 
-// One full search. It owns all it touches, runs at the lowest priority, and takes no signals. Whoever destroys it waits for
-// what the search needs to notice, some milliseconds; a process that exits likewise. In the child of a fork it is never done.
+// One full search. It owns all that it touches, runs at the lowest priority, and takes no signals. Destroying it waits
+// until the search has noticed, which takes some milliseconds; so does the end of the process. In the child of a fork
+// it is never done.
 class PlanSearch {
  public:
   struct Result {
     std::optional<FoundPlan> found;
     double seconds = 0;
-    bool complete = false;  // not stopped because its time was up
+    bool complete = false;  // it ended by itself, not because its time was up
   };
 
-  // Takes at most about so many seconds of work. `known` is the plan to beat, or null.
+  // Takes at most about `most_seconds` of work. `known` is the plan to beat, or null.
   PlanSearch(std::shared_ptr<const plan::Graph> graph, const Planned* known, int64_t budget_bytes, double most_seconds);
   ~PlanSearch();
   PlanSearch(const PlanSearch&) = delete;

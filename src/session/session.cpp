@@ -37,11 +37,11 @@ class SessionState {
   std::optional<StepPlanner> planner;      // of a session under a budget
   WrittenStep written;                     // the latest complete step
   StepStart written_start;                 // of that
-  int alike = 0;                           // steps in a row that were written down and did the same
+  int alike = 0;                           // how many steps in a row were written down and did the same
   std::shared_ptr<const NameTable> names;  // null: none
   const std::shared_ptr<KnownSteps> known;
 
-  // The next step is expected to be like the latest, and there is nothing left to learn from writing it down.
+  // Whether the next step is expected to be like the latest, with nothing left to learn from writing it down.
   bool next_follows() const {
     return alike >= kWrittenAlike && written_start == StepStart::now() &&
            (!planner || planner->is_settled(written.graph));
@@ -67,7 +67,7 @@ void SessionState::learn(Timeline& timeline, std::shared_ptr<const plan::Graph> 
 
 namespace {
 
-// What an open step adds to a scope: the book it keeps, and under a budget, its governor.
+// What an open step adds to a scope: its timeline, and under a budget, its governor.
 struct OpenStep {
   OpenStep() = default;
   ~OpenStep() {
@@ -86,8 +86,7 @@ void require_no_open_step(detail::SessionState& session) {
   if (std::exchange(session.ended_elsewhere, false)) {
     throw UsageError(
         "[Session::step] the step before ended on another thread than it began on, so what its own thread ran in "
-        "between "
-        "may be missing from it or too much in it: end a step on its own thread (it ends with its scope).");
+        "between may be missing from it or too much in it: end a step on its own thread (it ends with its scope).");
   }
   if (!session.open) return;
   throw UsageError(session.thread == std::this_thread::get_id()
@@ -155,7 +154,7 @@ void Step::end() noexcept {
   const std::lock_guard lock(session->mutex);
   session->open = false;
   session->ended_elsewhere = session->thread != std::this_thread::get_id();
-  // Half a step would be taken for a whole one with less to do.
+  // Half a step would look like a whole one that does less.
   if (!step->timeline || session->ended_elsewhere || std::uncaught_exceptions() > step->exceptions) return;
   try {
     Timeline& timeline = *step->timeline;

@@ -7,8 +7,8 @@
 namespace retrace {
 namespace {
 
-// Numbers in the code become tensors for a moment. A step that lets go of values in another order may do so at its fullest
-// moment, so the smallest budget has room for a few of them.
+// Numbers in the code become tensors for a moment, and that may be a step's fullest moment. So the smallest budget has
+// space for a few of them.
 constexpr int64_t kNumberBytes = 64;
 
 std::string described(const InfeasibleBudget::Needs& needs) {
@@ -17,7 +17,7 @@ std::string described(const InfeasibleBudget::Needs& needs) {
          ", the step itself " + std::to_string(needs.step_bytes);
 }
 
-// Whether a backward asked for what another had asked for.
+// Whether a backward asked for something that another one had asked for before.
 bool is_retained(const plan::Graph& graph) {
   std::vector<const plan::Backward*> asked(graph.handles.size());
   for (size_t e = 0; e < graph.events.size(); ++e) {
@@ -35,14 +35,15 @@ Shortage::Shortage(const Timeline& timeline, const BudgetedStep& step, const Ste
     : budget_bytes_(step.given_bytes()), not_counted_(std::move(not_counted)) {
   const plan::Graph graph = timeline.graph();
   const plan::Outcome plain = plan::plain(graph);
-  // Of several backwards as if they were one: eviction may not come near to what a plan for them could do.
+  // Several backwards are taken for one: eviction may not come near to what a plan for several could do.
   plan::Graph as_one = graph;
   as_one.backwards.clear();
   plan::Outcome smallest = plan::smallest(as_one);
   int64_t named = std::min(smallest.peak_bytes + kNumberBytes, plain.peak_bytes);
-  // Other threads had the rest, or the step could not do what the simulator says: then what it needed in fact. Nor more than
-  // that if nothing was let go of, since then it is the plain peak; or if a graph was used by several backwards or made by one,
-  // since something then lives for longer in the simulation than it did.
+  // If that is within the budget, other threads had the rest, or the step could not do what the simulator says: then
+  // what it needed in fact. It is no more than what it needed in fact if nothing was let go of, since that is the plain
+  // peak; or if a graph was used by several backwards or made by one, since something then lives for longer in the
+  // simulation than it did.
   const bool saw_better =
       step.evictions() == 0 || is_retained(graph) ||
       std::any_of(graph.backwards.begin(), graph.backwards.end(), [](const plan::Backward& b) { return b.records; });

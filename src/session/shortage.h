@@ -13,11 +13,13 @@ namespace retrace {
 
 class Shortage {
  public:
-  // Of a step that began with `start` and did what the timeline says. `not_counted`: a sentence about what may come; or empty.
+  // Of a step that began with `start` and did what `timeline` says. `not_counted`: a sentence about what may come
+  // later, or empty.
   Shortage(const Timeline& timeline, const BudgetedStep& step, const StepStart& start, std::string not_counted);
 
   int64_t smallest_bytes() const { return smallest_.bytes; }
-  int64_t smallest_bytes(const StepStart& start) const;  // of a step like it that begins with that, after it has ended
+  int64_t smallest_bytes(
+      const StepStart& start) const;  // of the next step, if it does the same and begins with `start`
   [[noreturn]] void refuse(int64_t smallest_bytes) const;
 
  private:

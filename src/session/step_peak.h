@@ -20,12 +20,13 @@ struct StepStart {
 struct StepPeak {
   int64_t bytes = 0;
   // What a step makes for good (optimizer state) is there from the beginning of the next.
-  int64_t without_made = 0;       // the most of all that the step had not made for good
-  int64_t without_gradients = 0;  // and of that without gradients
+  int64_t without_made = 0;       // the peak of what the step had not made for good
+  int64_t without_gradients = 0;  // the peak of that without gradients
   StepStart start;
 
   static StepPeak of(const plan::Graph& graph, const plan::Outcome& outcome, const StepStart& start);
-  // `staying_gradient_bytes`: of those that are live when such a step begins, what is until its backward.
+  // The peak of such a step that starts with `other`. `staying_gradient_bytes`: how much of the gradients that are live
+  // at the start stays live until backward.
   int64_t starting_with(const StepStart& other, int64_t staying_gradient_bytes) const;
   int64_t starting_with(const StepStart& other) const { return starting_with(other, other.gradient_bytes); }
   void raise_to(int64_t least_bytes) { shift(std::max<int64_t>(least_bytes - bytes, 0)); }

@@ -30,25 +30,22 @@ constexpr double kSlowPlan = 0.5;  // of the step
 
 constexpr double kWorthSearching = 0.005;  // of the step: what is rebuilt, or more could be saved than that
 
-// The smallest budget at a price that a user would pay: a little above it, steps may be many times as fast.
+// The smallest budget at a price that a user would pay: with a little more memory, steps may be many times as fast.
 int64_t bearable_bytes(const plan::Graph& graph) {
   return plan::bearable_by_eviction(graph, plan::events_in(std::max(kBearableShare * graph.seconds, kBearableSeconds)));
 }
 
 size_t ops_before_backward(const plan::Graph& graph) {
-  size_t ops = 0;
-  for (const plan::Event& event : graph.events) {
-    if (event.kind == plan::EventKind::unpack) break;
-    ops += event.kind == plan::EventKind::op;
-  }
-  return ops;
+  const auto backward = graph.events.begin() + static_cast<std::ptrdiff_t>(plan::first_unpack(graph));
+  const auto is_op = [](const plan::Event& event) { return event.kind == plan::EventKind::op; };
+  return static_cast<size_t>(std::count_if(graph.events.begin(), backward, is_op));
 }
 
 }  // namespace
 
 // In percent: of the peak that the plain program would have in such a step with what is live now. Of a step that is not
-// known yet: of the largest. A small step that cannot do with its share, or only at a price that nobody would pay, may have
-// more, as long as the largest has not.
+// known yet: of the largest. A small step that cannot do with its share, or only at a price that nobody would pay, may
+// have more, as long as the largest has not.
 int64_t StepPlanner::budget_bytes(const StepProfile* profile) const {
   if (budget_.bytes()) return std::max(*budget_.bytes(), smallest_bytes_);
   if (*budget_.fraction() >= 1) return kNoBudget;  // the plain program keeps it by itself
@@ -65,8 +62,8 @@ int64_t StepPlanner::budget_bytes(const StepProfile* profile) const {
   return std::max(static_cast<int64_t>(std::floor(*budget_.fraction() * static_cast<double>(plain))), least);
 }
 
-// The first step that begins with gradients shows what becomes of them. Meanwhile they are taken to be let go of first, and where
-// they are still there when memory runs short, so they are in the plain program.
+// The first step that begins with gradients shows whether they stay until backward. Until then they are taken to be let
+// go of first; if they are still there when memory runs short, the plain program has them too.
 bool StepPlanner::is_in_doubt() const { return budget_.fraction() && !gradients_stay_ && start_.gradient_bytes > 0; }
 
 std::shared_ptr<BudgetedStep> StepPlanner::begin_step(const std::shared_ptr<Timeline>& timeline) {
@@ -111,8 +108,9 @@ std::string StepPlanner::what_may_come() const {
          "later ones may need more.";
 }
 
-// Of the largest step, be it this one: what the plain program would have taken in it is known by now. While steps of other
-// threads come and go nobody can tell: then it is for the evicting of all of them to come as near as it can.
+// Whether the step kept its percentage of the largest step's plain peak, be that this step's: what the plain program
+// would have taken in it is known by now. While steps of other threads come and go nobody can tell that; then eviction
+// in all of them comes as near as it can.
 bool StepPlanner::is_within_percent(const BudgetedStep& step, const Timeline& timeline) const {
   if (!budget_.fraction()) return false;
   const int64_t wanted = step.most_wanted_bytes();
@@ -161,7 +159,7 @@ void StepPlanner::plan(StepProfile& profile) {
   if (found) {
     found->plan.planning_seconds = spent;
     found->move_to(budget, shift);
-    if (found->plan.replay_seconds > kSlowPlan * profile.graph->seconds) profile.foresee_eviction(budget, start_);
+    if (found->plan.replay_seconds > kSlowPlan * profile.graph->seconds) profile.predict_eviction(budget, start_);
     if (!asks_for_more(profile, found->plan)) profile.adopt(std::move(*found), start_, false);
   } else if (profile.can_evict_within(budget)) {
     profile.go_by_eviction(0, spent);
@@ -170,8 +168,8 @@ void StepPlanner::plan(StepProfile& profile) {
   }
 }
 
-// Close to the smallest budget everything may be rebuilt every time, in many times the step's time. What eviction takes is known
-// for this budget or, until then, for a larger one.
+// Close to the smallest budget everything may be rebuilt every time, in many times the step's time. What eviction takes
+// is known for this budget or, until then, for a larger one.
 bool StepPlanner::asks_for_more(StepProfile& profile, const plan::Plan& plan) const {
   const double evicting_seconds = profile.eviction ? profile.eviction->replay_seconds : 0;
   const double step_seconds = profile.graph->seconds;
@@ -185,7 +183,7 @@ bool StepPlanner::asks_for_more(StepProfile& profile, const plan::Plan& plan) co
   return true;
 }
 
-// As long as it could have saved in the steps like this so far.
+// Searches for as long as the search could have saved in the steps like this so far.
 void StepPlanner::start_search(StepProfile& profile) {
   if (planning_ == Planning::foreground || search_.running || profile.seen < profile.may_search_at) return;
   const int64_t budget = budget_bytes(&profile);
@@ -237,8 +235,8 @@ void StepPlanner::adopt_found() {
   profile.adopt(std::move(*result.found), search_.start, true);
 }
 
-// Steps that are all of new kinds get no plan of their own; one for the step that rebuilt most tells what is best let go of in
-// the others.
+// Steps that are all of new kinds get no plan of their own. A plan for the step that rebuilt most tells what is best
+// let go of in the others.
 void StepPlanner::plan_for_relatives() {
   if (planning_ == Planning::foreground || search_.running) return;
   if (profiles_.back()->seen > 1 || related_seconds_ < may_relate_at_seconds_) return;
@@ -286,8 +284,8 @@ PlanMatch StepPlanner::match_for(const StepProfile& profile) const {
   return match;
 }
 
-// The latest of those that began like this: the last batch of an epoch is followed by the kind that came before it. One that
-// has a plan, if there is any.
+// The latest kind of step that began like this: the last batch of an epoch is followed by the kind that came before it.
+// One that has a plan, if there is any.
 PlanMatch StepPlanner::find_match(size_t index, uint64_t prefix_hash) {
   const std::lock_guard lock(mutex_);
   const StepProfile* found = nullptr;
@@ -307,8 +305,8 @@ StepProfile* StepPlanner::find_profile(const Timeline& timeline) {
   return profiles_.back().get();
 }
 
-// Most likely it is like the step before; unless that was followed by another kind the last two times, as where a program trains on
-// two tasks in turn.
+// Most likely it is like the step before; unless that was followed by another kind the last two times, as where a
+// program trains on two tasks in turn.
 const StepProfile& StepPlanner::expected_next() const {
   const StepProfile& latest = *profiles_.back();
   if (latest.then != latest.then_before) return latest;
@@ -374,8 +372,8 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
   return profile->graph;
 }
 
-// The simulator hears late of what the program let go of, and may see more live at once than there was. Where nothing was
-// forgotten the peak is known.
+// The simulator hears late of what the program let go of, and may see more live at once than there was. Where nothing
+// was forgotten the peak is known exactly.
 StepPeak StepPlanner::plain_of(const plan::Graph& graph, const BudgetedStep& step, const Timeline& timeline) const {
   StepPeak plain = peak_of(graph, plan::plain(graph));
   const bool forgot_nothing = !step.plan() && step.kept_to_plan() && step.evictions() == 0;
@@ -383,8 +381,8 @@ StepPeak StepPlanner::plain_of(const plan::Graph& graph, const BudgetedStep& ste
   return plain;
 }
 
-// Best from a step that was only measured, which is the plain program. What a step under a budget did has to be taken for
-// it otherwise; then a measured one that did the same up to its first backward may know better.
+// A step that was only measured is the plain program. Otherwise what a step under a budget did has to be taken for it;
+// then a measured step that did the same up to its first backward may know better.
 void StepPlanner::learn_plain(StepProfile& profile, const BudgetedStep& step, const Timeline& timeline) {
   if (profile.plain.bytes > 0 && profile.plain.start == start_) return;
   const plan::Graph& graph = *profile.graph;
@@ -400,9 +398,9 @@ void StepPlanner::learn_plain(StepProfile& profile, const BudgetedStep& step, co
 
 // Of those that were live when the open step began.
 int64_t StepPlanner::gradients_that_stay(const plan::Graph& graph) const {
-  const auto backward = std::find_if(graph.events.begin(), graph.events.end(),
-                                     [](const plan::Event& e) { return e.kind == plan::EventKind::unpack; });
-  return backward == graph.events.end() ? 0 : std::min(start_.gradient_bytes, backward->gradient_bytes);
+  const size_t backward = plan::first_unpack(graph);
+  if (backward == graph.events.size()) return 0;
+  return std::min(start_.gradient_bytes, graph.events[backward].gradient_bytes);
 }
 
 std::string StepPlanner::why_no_plan(const BudgetedStep& step, const Timeline& timeline) {

@@ -3,8 +3,8 @@
 // Planning goes in tiers, like a compiler that works while the program runs:
 //   1. A kind of step that is new runs by eviction.
 //   2. When it is about to come back it gets a quick plan, in a small part of a step's time, before the step begins.
-//   3. A full search runs on a thread of its own, for no longer than it could have saved so far; what it finds is adopted
-//      when a later step begins.
+//   3. A full search runs on a thread of its own, for no longer than it could have saved so far. When a later step
+//      begins, what it found is adopted.
 // Or, with Planning::foreground, the full search takes the place of the quick plan, and steps wait for it.
 // Nothing is planned while an operator runs, or a tape is locked.
 #pragma once
@@ -24,7 +24,7 @@
 
 namespace retrace {
 
-inline constexpr double kLeastSearchSeconds = 0.05;  // of which nobody will notice anything
+inline constexpr double kLeastSearchSeconds = 0.05;  // beside training, nobody notices so little
 
 // Thread-safe: an open step asks while others may look.
 class StepPlanner {
@@ -33,11 +33,11 @@ class StepPlanner {
 
   // Throws InfeasibleBudget, once, if the step before broke the budget after its last backward.
   std::shared_ptr<BudgetedStep> begin_step(const std::shared_ptr<Timeline>& timeline);
-  // Returns what is known of the step by now: as it was, with the shortest times and the encodings that any like it showed.
-  // Nothing is left to learn from steps like the latest: their plan is followed, timed, and holds what it predicts; or eviction
-  // takes less time than any plan.
+  // Whether nothing is left to learn from steps like the latest: their plan is followed, timed, and holds what it
+  // predicts; or eviction takes less time than any plan.
   bool is_settled(const std::shared_ptr<const plan::Graph>& latest) const;
-  // Takes the timeline's graph.
+  // Takes the timeline's graph. Returns what is known of such steps by now: the graph, with the shortest times and all
+  // ways of holding values that any of them showed.
   std::shared_ptr<const plan::Graph> end_step(const BudgetedStep& step, Timeline& timeline, double replay_seconds);
 
   std::optional<PlanSummary> summary() const;
@@ -67,16 +67,16 @@ class StepPlanner {
   StepPeak plain_of(const plan::Graph& graph, const BudgetedStep& step, const Timeline& timeline) const;
   void learn_plain(StepProfile& profile, const BudgetedStep& step, const Timeline& timeline);
   int64_t gradients_that_stay(const plan::Graph& graph) const;
-  bool is_in_doubt() const;  // of the gradients that the open step began with
-  // Whether such steps get the share of the largest instead of following this plan.
+  bool is_in_doubt() const;  // about the gradients that the open step began with: whether they stay
+  // Whether such steps get the share of the largest step instead of following this plan. If so, notes that.
   bool asks_for_more(StepProfile& profile, const plan::Plan& plan) const;
-  int64_t budget_bytes(const StepProfile* profile) const;  // of that kind of step; null: of one that is not known
+  int64_t budget_bytes(const StepProfile* profile) const;  // of that kind of step; null: of an unknown kind
   std::string why_no_plan(const BudgetedStep& step, const Timeline& timeline);
 
   struct Search {
     int64_t profile = 0;
     StepStart start;          // that the plan is for
-    int64_t shift_bytes = 0;  // live at that start, beyond what the graph began with
+    int64_t shift_bytes = 0;  // that are live at that start, more than when the graph's step began
     bool for_relatives = false;
     std::unique_ptr<PlanSearch> running;
   };
@@ -88,11 +88,11 @@ class StepPlanner {
   Search search_;
   // For steps that have no plan of their own because their sizes or operators are always others.
   std::shared_ptr<const plan::RelatedPlan> related_;
-  double related_seconds_ = 0;                          // that such steps have spent rebuilding
-  double may_relate_at_seconds_ = kLeastSearchSeconds;  // so that each search has had time to pay
+  double related_seconds_ = 0;                          // that such steps have spent rebuilding so far
+  double may_relate_at_seconds_ = kLeastSearchSeconds;  // how much of that there must be for the next search
   std::optional<Shortage> refusal_;                     // of a step that broke the budget after its last backward
   std::optional<StepPeak> other_plain_;                 // of steps that had no backward
-  std::optional<double> gradients_stay_;                // until its backward: share of those live when a step begins
+  std::optional<double> gradients_stay_;  // share of those live at a step's start that stay until backward
   int64_t steps_ = 0;
   int64_t profiles_made_ = 0;
   int64_t plans_made_ = 0;
@@ -103,11 +103,11 @@ class StepPlanner {
   int64_t smallest_bytes_ = 0;      // what a best effort has turned out to need
   size_t most_backwards_ = 0;       // of a step so far
   StepStart start_;                 // of the open step
-  int begun_with_more_ = 0;         // steps in a row: live than the one before
-  int64_t forgotten_bytes_ = 0;     // when it began: that the plain program would have had live beside that
-  bool shares_memory_ = false;      // steps of other threads were open with one of ours
-  int64_t shared_plain_bytes_ = 0;  // what the process would have had live then, at the most
-  bool begins_shared_ = false;      // the open step: others were open
+  int begun_with_more_ = 0;         // steps in a row that began with more live than the step before
+  int64_t forgotten_bytes_ = 0;     // when it began: what the plain program would have had live beyond that
+  bool shares_memory_ = false;      // steps of other threads have been open at the same time
+  int64_t shared_plain_bytes_ = 0;  // the most that the plain program would have had live then
+  bool begins_shared_ = false;      // other steps were open when the open step began
 };
 
 }  // namespace retrace

@@ -76,8 +76,8 @@ void StepProfile::learn_plan(const BudgetedStep& step, int64_t peak_bytes, const
     as_predicted = step.evictions() == 0 && peak <= predicted && peak >= 0.995 * predicted;
   }
   if (tried) planned->followed = true;
-  // The first step verifies, looks for encodings and evicts, and the first that follows a plan verifies: operators run with
-  // cold caches then. Times without that come with the next one, and are worth one plan more.
+  // The first step verifies, looks for encodings and evicts, and the first that follows a plan verifies: operators run
+  // with cold caches then. Times without that come with the next one, and are worth one plan more.
   const bool undisturbed = as_predicted && (tried || is_evicting()) && !step.plan_is_new();
   better_timed |= undisturbed && !timed;
   timed |= undisturbed;
@@ -89,7 +89,7 @@ void StepProfile::learn_eviction(const BudgetedStep& step, int64_t peak_bytes, d
     eviction = {replay_seconds, peak_bytes, begin.bytes, step.given_bytes()};
 }
 
-void StepProfile::foresee_eviction(int64_t budget_bytes, const StepStart& begin) {
+void StepProfile::predict_eviction(int64_t budget_bytes, const StepStart& begin) {
   if (can_evict_within(budget_bytes)) return;
   const int64_t shift = begin.bytes - start.bytes;
   const plan::Outcome outcome = plan::by_eviction(*graph, budget_bytes - shift);
@@ -97,8 +97,8 @@ void StepProfile::foresee_eviction(int64_t budget_bytes, const StepStart& begin)
   eviction = {outcome.replay_seconds, outcome.peak_bytes + shift, begin.bytes, budget_bytes};
 }
 
-// Close to the smallest budget the only plan may be to rebuild everything every time. Eviction has done better then, and is
-// expected to do as well again, beside whatever else is live by now.
+// Close to the smallest budget the only plan may be to rebuild everything every time. If eviction has done better, it
+// is expected to do as well again, whatever else is live by now.
 void StepProfile::adopt(FoundPlan found, const StepStart& begin, bool in_background) {
   const plan::Plan& plan = found.plan;
   if (can_evict_within(plan.budget_bytes) &&

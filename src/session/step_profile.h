@@ -18,7 +18,7 @@ struct FoundPlan {
   plan::Plan plan;
   std::vector<char> unheld_roots;  // by value
 
-  // For a step that begins with so many bytes more than the graph it was made from.
+  // Makes it a plan for a step that begins with `shift_bytes` more than the graph it was made from.
   void move_to(int64_t budget_bytes, int64_t shift_bytes) {
     plan.budget_bytes = budget_bytes;
     plan.peak_bytes += shift_bytes;
@@ -26,25 +26,26 @@ struct FoundPlan {
   }
 };
 
-// Steps keep what autograd saves until memory runs short: no plan was looked for yet, or none is known to take less time.
+// How steps of a kind run. NotPlanned, Evicting: they keep what autograd saves until memory runs short, because no plan
+// was looked for yet, or none is known to take less time.
 struct NotPlanned {};
 struct Evicting {
   double bound_replay_seconds = 0;  // of any plan
-  double planning_seconds = 0;      // that it took to know
+  double planning_seconds = 0;      // that it took to find that out
 };
 struct Planned {
   std::shared_ptr<const plan::Plan> plan;
   std::shared_ptr<const store::Kinds> kinds;              // by value
   std::shared_ptr<const std::vector<char>> unheld_roots;  // by value
-  int64_t start_bytes = 0;                                // live at the start, that its peak counts on
+  int64_t start_bytes = 0;                                // live at the start, for which its peak was predicted
   bool followed = false;                                  // to the end of a step
-  bool in_background = false;                             // found there, by a full search
+  bool in_background = false;                             // a full search found it there
 
   int64_t peak_bytes(const StepStart& start) const { return plan->peak_bytes + start.bytes - start_bytes; }
 };
 
 struct StepProfile {
-  // What the latest step showed that had no plan and kept the budget.
+  // What the latest step that had no plan and kept the budget has shown.
   struct EvictionRecord {
     double replay_seconds;
     int64_t peak_bytes;
@@ -54,12 +55,12 @@ struct StepProfile {
 
   StepProfile(Timeline& timeline, const StepStart& start);
 
-  // A step like this has ended. An operator's time is its shortest so far, for its price: noise only adds. The step's is the
-  // usual one, for the prediction.
+  // A step like this has ended. An operator's time is its shortest so far, to price it: noise only adds. The step's
+  // time is the usual one, to predict.
   void learn(const BudgetedStep& step, Timeline& timeline, const StepStart& start);
   void learn_graph(Timeline& timeline, const StepStart& start);
   void learn_plan(const BudgetedStep& step, int64_t peak_bytes, const StepStart& start);
-  void foresee_eviction(int64_t budget_bytes, const StepStart& start);  // unless it was seen
+  void predict_eviction(int64_t budget_bytes, const StepStart& start);  // by simulation, unless it was seen
   void learn_eviction(const BudgetedStep& step, int64_t peak_bytes, double replay_seconds, const StepStart& start);
 
   // From now on steps follow the plan, unless eviction has been seen to take less time.
@@ -82,21 +83,21 @@ struct StepProfile {
   StepPeak plain;                     // for budgets in percent
   std::optional<StepPeak> measured;   // the same, of a step that did nothing else
   int64_t least_bytes = 0;            // in percent: what a step has turned out to need
-  bool takes_largest_share = false;   // in percent: its own would make it too slow
+  bool takes_largest_share = false;   // in percent: with its own share it would be too slow
   int64_t seen = 1;                   // steps like this so far
-  int64_t then = 0, then_before = 0;  // the kinds of step that came next, the latest two times
+  int64_t then = 0, then_before = 0;  // ids: the kinds of step that came next, the latest two times
   std::vector<double> step_seconds;   // of the latest steps, rebuilding excluded
   double seconds = 0;                 // the usual one of those
   std::vector<double> shortcuts;      // by op, the shortest measured; 0: only estimated so far
   std::optional<EvictionRecord> eviction;
   std::variant<NotPlanned, Planned, Evicting> state;
-  bool as_predicted = true;      // the latest step that followed the plan
+  bool as_predicted = true;      // the latest step that followed the plan did as predicted
   bool looked_for_ways = false;  // to hold values in
   bool timed = false;            // by a step that did nothing but follow its plan
-  bool better_timed = false;     // since the plan was made
+  bool better_timed = false;     // times have become better known since the plan was made
   bool wants_search = true;
   bool helped_relatives = false;  // a plan for it was looked for, for steps of other kinds
-  int64_t may_replan_at = 0;      // so many steps seen: one that is never as predicted must not be planned every time
+  int64_t may_replan_at = 0;      // once so many steps were seen: what is never as predicted is not planned every time
   int64_t may_search_at = 2;      // likewise
 };
 

@@ -15,7 +15,7 @@ class Content {
   Content() = default;
   static Content as_it_is(c10::Storage storage) { return {std::move(storage), false, nullptr}; }
   static Content copy(c10::Storage storage) { return {std::move(storage), true, nullptr}; }  // nobody else has it
-  static Content rebuilt(c10::Storage storage) {  // but for autograd, which has just unpacked it
+  static Content rebuilt(c10::Storage storage) {  // only autograd has it too, having just unpacked it
     Content content = copy(std::move(storage));
     content.is_rebuilt_ = true;
     return content;

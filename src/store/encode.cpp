@@ -1,7 +1,7 @@
 #include "store/encode.h"
 
 #include <algorithm>
-#include <utility>
+#include <type_traits>
 
 #include "store/kernels.h"
 

@@ -1,11 +1,11 @@
 // Content held in fewer bytes. Without loss: two-valued data (dropout masks, comparisons) as one bit per element, whole
-// numbers of a small range (indices, labels) in the width they need. With loss, never found but only asked for: floats as
+// numbers of a small range (indices, labels) in the width they need. With loss, and only if asked for: floats as
 // bfloat16. Knows no LibTorch.
 //
-//   if (const auto encoding = find_encoding(data, bytes, 4, true)) {
-//     std::vector<char> held(encoded_bytes(*encoding));
-//     if (encode(*encoding, data, held.data())) ...   // later: decode(*encoding, held.data(), data)
-//   }
+//    if (const auto encoding = find_encoding(data, bytes, 4, true)) {
+//      std::vector<char> held(encoded_bytes(*encoding));
+//      if (encode(*encoding, data, held.data())) ...   // later: decode(*encoding, held.data(), data)
+//    }
 //
 // Two-valued is meant bitwise: -0.0 and NaNs come back as they were. Pointers need no alignment. Thread-safe.
 #pragma once
@@ -38,8 +38,9 @@ struct Encoding {
   int64_t smallest = 0;  // narrow: what is added
 };
 
-// The encoding for this content, with certainty; none if there is none, or if it would not be smaller. Most content has
-// none and is recognised by a few hundred elements; otherwise all of it is read. `is_floating`: do not try to narrow.
+// The encoding without loss that fits all of this content; none if there is none, or if it would not be smaller. Most
+// content has none, which a few hundred elements show; otherwise all of it is read. `is_floating`: do not try to
+// narrow.
 std::optional<Encoding> find_encoding(const void* data, size_t bytes, size_t element_size, bool is_floating);
 
 // The same for two-valued content from a sample alone: encode() may still find out that it does not fit. Saves a pass.
@@ -51,8 +52,8 @@ std::optional<Encoding> bfloat16_encoding(size_t bytes, size_t element_size);
 size_t encoded_bytes(const Encoding& encoding);
 size_t plain_bytes(const Encoding& encoding);
 
-// Reads plain_bytes() and writes encoded_bytes(). False if the content does not fit the encoding (which may be that of an
-// earlier step): `encoded` is then rubbish and `data` as it was.
+// Reads plain_bytes() and writes encoded_bytes(). False if the content does not fit the encoding (which may be that of
+// an earlier step): `encoded` is then rubbish and `data` as it was.
 [[nodiscard]] bool encode(const Encoding& encoding, const void* data, void* encoded);
 
 // Reads encoded_bytes() and writes plain_bytes().

@@ -1,8 +1,8 @@
 #include "store/encoded.h"
 
-#include <c10/core/CPUAllocator.h>
-
 #include <chrono>
+
+#include "device/device.h"
 
 namespace retrace::store {
 namespace {
@@ -11,11 +11,11 @@ namespace {
 constexpr size_t kSmallestBytes = 4096;
 
 c10::Storage new_storage(size_t bytes) {
-  return c10::Storage(c10::Storage::use_byte_size_t(), bytes, c10::GetCPUAllocator(), /*resizable=*/true);
+  return c10::Storage(c10::Storage::use_byte_size_t(), bytes, cpu().allocator(), /*resizable=*/true);
 }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return std::chrono::duration<double>(cpu().now() - start).count();
 }
 
 class Encoded final : public Stored {
@@ -53,7 +53,7 @@ std::unique_ptr<const Stored> EncodedKind::put(const c10::Storage& content, c10:
 }
 
 std::optional<plan::Way> EncodedKind::measure(const c10::Storage& content, c10::ScalarType dtype) const {
-  auto start = std::chrono::steady_clock::now();
+  auto start = cpu().now();
   const auto encoding = worthwhile(content, dtype);
   if (!encoding) return std::nullopt;
   std::vector<char> encoded(encoded_bytes(*encoding));
@@ -64,7 +64,7 @@ std::optional<plan::Way> EncodedKind::measure(const c10::Storage& content, c10::
   way.lossy = lossy();
   way.store_seconds = seconds_since(start);
   std::vector<char> plain(content.nbytes());
-  start = std::chrono::steady_clock::now();
+  start = cpu().now();
   decode(*encoding, encoded.data(), plain.data());
   way.load_seconds = seconds_since(start);
   return way;

@@ -14,13 +14,13 @@
 
 namespace retrace::store {
 
-// Content that has been put away. Whoever drops it frees what it occupies.
+// Content that has been put away. Destroying it frees what it occupies.
 class Stored {
  public:
   virtual ~Stored() = default;
   virtual c10::Storage take() const = 0;  // the content, in a storage of its own
   virtual int64_t bytes() const = 0;      // that it occupies on the device
-  // What occupies them, if it comes from LibTorch's allocator; else null.
+  // The storage that occupies those bytes, if it comes from LibTorch's allocator; else null.
   virtual c10::Storage on_device() const { return {}; }
 };
 
@@ -29,9 +29,10 @@ class Kind {
   virtual ~Kind() = default;
   virtual std::string name() const = 0;         // in tapes, plans and summaries
   virtual bool lossy() const { return false; }  // used only if the user asked for it
-  // Null if it cannot hold this content, taken as elements of `dtype`.
+  // Puts content away, taken as elements of `dtype`. Null if this kind cannot hold it.
   virtual std::unique_ptr<const Stored> put(const c10::Storage& content, c10::ScalarType dtype) const = 0;
-  // What that would take, tried on the content itself but not in LibTorch's memory: it must not show in a step's bytes.
+  // What put() would take, measured by trying it on the content, but not in LibTorch's memory: it must not show in a
+  // step's bytes. None if this kind cannot hold it.
   virtual std::optional<plan::Way> measure(const c10::Storage& content, c10::ScalarType dtype) const = 0;
 };
 
@@ -41,7 +42,7 @@ using Kinds = std::vector<const Kind*>;
 Kinds kinds(bool with_lossy);
 const Kind* find_kind(std::string_view name);  // null if there is none
 
-// One more while it lives. Sessions must begin after it and end before.
+// Adds a kind while it lives. Sessions must begin after it and end before it.
 class AddedKind {
  public:
   explicit AddedKind(const Kind& kind);

@@ -3,24 +3,21 @@
 #include <algorithm>
 
 #include "memory/allocator.h"
+#include "policy/overwritten_root.h"
 #include "tape/budgeted_step.h"
 #include "tape/fate.h"
 #include "tape/timeline.h"
-
 #include "tape/writes.h"
 
 namespace retrace {
 namespace {
 
-// A root this small is copied before an operator overwrites it; a larger one is not, and what depends on it is kept.
-constexpr int64_t kSmallRootBytes = 64 * 1024;
-
 bool covers_storage(const at::Tensor& t) {
   return t.nbytes() == t.storage().nbytes() && t.is_non_overlapping_and_dense();
 }
 
-// Instead of what was forgotten and needs the old content, if that takes more. Where nothing was forgotten and there is a budget,
-// if it fits, and nothing is evicted for it that could then be rebuilt from nothing else.
+// Instead of what was forgotten and needs the old content, if that takes more. Where nothing was forgotten and there is
+// a budget, if it fits, and nothing is evicted for it that could then be rebuilt from nothing else.
 bool may_copy(Tape& tape, ValueId id) {
   const Value& before = tape.value(id);
   if (before.alive > 0) return before.bytes <= bytes_to_secure(tape, id);
@@ -74,8 +71,8 @@ bool Arguments::reads_unheld_root(const Tape& tape) const {
   });
 }
 
-// A collective writes what it is given, and may go on with it after it has returned. What else is not LibTorch's own, cannot
-// be run again and does not say what it writes, may have written anything.
+// A collective writes what it is given, and may go on with it after it has returned. What else is not LibTorch's own,
+// cannot be run again and does not say what it writes, may have written anything.
 bool Arguments::may_write_anything(const Tape& tape) const {
   return tape.marking.may_forget && (traits_.collective || (!repeatable_ && traits_.silent_about_writes));
 }
@@ -143,8 +140,8 @@ void Arguments::read_tensor(Tape& tape, const at::Tensor& tensor, size_t slot, i
   seen_.push_back(tensor);
 }
 
-// A batch norm's statistics: it adds to them what it found in a batch, and its results depend on that alone. So it is run
-// again without them, without both or with both: LibTorch 2 wants it so.
+// A batch norm's statistics: it adds to them what it found in a batch, and its results depend on that alone. So it is
+// run again without them, without both or with both: LibTorch 2 wants it so.
 bool Arguments::leaves_out_written(const Tape& tape) const {
   return traits_.batch_norm && std::all_of(written_.begin(), written_.end(), [&](size_t i) {
            const ValueId id = op_.args[i].value;
@@ -156,17 +153,13 @@ bool Arguments::leaves_out_written(const Tape& tape) const {
          });
 }
 
-// Something saved is to be rebuilt from what is there, or may come to be: then it must be had again. Else a copy is there only
-// to run this operator again, which makes nothing but what it overwrites (an optimizer's update, say), or as a rule what is as
-// large as what it reads. The new content is where the program has it anyway.
 bool Arguments::copy_may_pay(const Value& before) const {
-  if (before.alive > 0 || before.reach > 0) return true;
-  if (traits_.only_writes) return false;
   int64_t read_bytes = 0;
   for (const TensorArg& arg : op_.args) {
     if (!writes(static_cast<size_t>(arg.slot))) read_bytes += arg.geometry->bytes();
   }
-  return read_bytes > before.bytes;
+  const bool is_needed = before.alive > 0 || before.reach > 0;
+  return retrace::copy_may_pay(is_needed, traits_.only_writes, read_bytes, before.bytes);
 }
 
 // The content that is about to be overwritten must stay available to whoever is rebuilt from it, this op included.

@@ -1,4 +1,4 @@
-// What an operator is given: looked at before it runs, and once more afterwards.
+// The arguments of an operator: looked at before it runs, and once more afterwards.
 #pragma once
 
 #include <utility>
@@ -21,19 +21,19 @@ class Arguments {
 
   // Before the operator runs: `stack` ends with its arguments.
   void read(Tape& tape, const std::vector<c10::IValue>& stack);
-  // After it ran. One from elsewhere may have written an argument without saying so: it cannot be run again this time, since
-  // what was there before is gone; from now on it counts as one that writes in place.
+  // After it ran. An operator that is not LibTorch's own may have written an argument without saying so. Then it cannot
+  // be run again this time, since what was there before is gone; from now on it counts as one that writes in place.
   void operator_ran(Tape& tape);
 
-  bool repeatable() const { return repeatable_; }                     // could be run again, as far as we understand it
-  bool replayable() const { return scope_.may_drop && repeatable_; }  // and the policy may want to
+  bool repeatable() const { return repeatable_; }                     // it could be run again, as far as is known
+  bool replayable() const { return scope_.may_drop && repeatable_; }  // and the scope may forget its results
   void cannot_be_repeated() { repeatable_ = false; }
 
   const Tensors& seen() const { return seen_; }          // parallel to op.args
   const Positions& written() const { return written_; }  // positions in op.args
   bool is_written(ValueId value) const;
-  bool reads_unheld_root(const Tape& tape) const;    // of the plan, which may have changed since it was read
-  bool took_memory() const { return took_memory_; }  // for content that is about to be overwritten
+  bool reads_unheld_root(const Tape& tape) const;    // by the plan that is followed now
+  bool took_memory() const { return took_memory_; }  // to copy or rebuild what is about to be overwritten
   using Copy = std::pair<ValueId, c10::Storage>;
   std::vector<Copy> take_copies() { return std::move(copies_); }  // of what was overwritten
 
@@ -62,7 +62,7 @@ class Arguments {
     ValueId value;
     c10::Storage held;  // by the tape until now
   };
-  std::vector<Needed> needed_;  // to be overwritten
+  std::vector<Needed> needed_;  // values about to be overwritten whose recipes must stay
 };
 
 }  // namespace retrace

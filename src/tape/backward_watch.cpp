@@ -89,7 +89,8 @@ BackwardWatch::Depth::Depth() { ++depth; }
 BackwardWatch::Depth::~Depth() { --depth; }
 
 BackwardWatch::BackwardWatch() {
-  // What makes a graph of its own is recorded like a forward; one inside an operator that is being rebuilt is part of that.
+  // What makes a graph of its own is recorded like a forward; one inside an operator that is being rebuilt is part of
+  // that.
   if (depth > 1 || thread_phase() != Phase::backward || SharedTape::Lock::is_any_held()) return;
   if (open_scopes().empty()) return;
   watched_ = watched_backward(open_scopes().front()->tape);

@@ -7,8 +7,9 @@ namespace retrace {
 
 struct WatchedBackward;
 
-// While one lives, the operators of the backward that has just begun on this thread are noted for the timeline of its step.
-// One backward of a kind is watched: LibTorch asks observers at every operator, which tiny ones would feel.
+// While one lives, the operators of the backward that has just begun on this thread are noted for its step's timeline.
+// Only one backward of a kind is watched: LibTorch calls observers at every operator, which costs tiny operators much
+// of their time.
 class BackwardWatch {
  public:
   BackwardWatch();

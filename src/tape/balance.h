@@ -1,4 +1,4 @@
-// policy/balance.h and policy/hold_instead.h for a tape.
+// policy/balance.h, policy/hold_instead.h and policy/small_from_large.h for a tape.
 #pragma once
 
 #include <c10/core/Storage.h>
@@ -15,15 +15,15 @@ class Tape;
 
 // A tape's own.
 struct Balancing {
-  std::vector<ValueId> held;  // since balance() last looked or still
-  HoldInstead instead;        // of what a policy would keep
+  std::vector<ValueId> held;  // values that are held, and some that were since balance() last looked
+  HoldInstead instead;
   SmallFromLarge small;
 };
 
 void balance(Tape& tape);  // before an allocation that would raise the step's peak
 int64_t below_plain_bytes(Tape& tape);
-// Autograd is about to save `value`, and the policy would forget it: see policy/small_from_large.h and, in a session's step,
-// policy/hold_instead.h.
+// Autograd is about to save `value`, and the policy would forget it. Holds it if policy/small_from_large.h or, in a
+// session's step, policy/hold_instead.h says so.
 void hold_if_better(Tape& tape, ValueId value, const c10::Storage& storage);
 
 }  // namespace retrace

@@ -15,13 +15,13 @@ namespace {
 std::atomic<int64_t> open_count{0};
 std::atomic<int64_t> shared_plain{0};
 
-// How long to wait for a tape that another thread has locked. It rebuilds something, and at the end, or when it is short of
-// memory itself, the tape can be had: unless it waits for something else that this thread has.
+// How long to wait for a tape that another thread has locked because it rebuilds something. The tape is to be had when
+// that has ended, or when that thread is short of memory itself; unless it waits for something that this thread has.
 constexpr std::chrono::seconds kPatience{2};
-// While the tape grows to twice its length.
+// How often raise_budget() looks while the tape grows to twice its length.
 constexpr ValueId kLooksPerDoubling = 32;
 
-// Of a thread without a step: the one that works on the tape may be waiting for it to end.
+// How long a thread without a step waits: the thread that works on the tape may be waiting for it to end.
 constexpr std::chrono::milliseconds kPatienceForOther{50};
 
 }  // namespace
@@ -99,8 +99,8 @@ const store::Kind* BudgetedStep::kind(ValueId value) const {
 
 namespace {
 
-// The tapes of steps under a budget whose values may be let go of: of open steps, and of those whose graph outlives them.
-// All sessions count the same memory.
+// The tapes of steps under a budget whose values may be let go of: of open steps, and of those whose graph outlives
+// them. All sessions count the same memory.
 class Registry {
  public:
   void add(const std::shared_ptr<SharedTape>& tape) {
@@ -156,8 +156,9 @@ void BudgetedStep::attach(const std::shared_ptr<SharedTape>& shared, Tape& tape)
   registry().add(shared);
 }
 
-// One thread at a time makes space, and has what it frees. Others that are short wait for their turn, with the tapes they have
-// locked lent to the one whose turn it is: each is in an allocation, where it might let go of the same values itself.
+// One thread at a time makes space, and has what it frees. Others that are short wait for their turn, with the tapes
+// they have locked lent to the one whose turn it is: each is in an allocation, where it might let go of the same values
+// itself.
 class BudgetedStep::Turn {
  public:
   Turn() : is_first_(!std::exchange(has_turn_, true)) {
@@ -174,7 +175,7 @@ class BudgetedStep::Turn {
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  // Else it is within another of this thread: what is put away needs memory itself.
+  // Not inside another turn of this thread. To put a value away takes memory itself, so turns nest.
   bool is_first() const { return is_first_; }
 
  private:
@@ -188,8 +189,8 @@ class BudgetedStep::Turn {
 
 thread_local bool BudgetedStep::Turn::has_turn_ = false;
 
-// Lets go of the cheapest value of all these tapes; false if there is none. A tape that another thread has locked for longer is
-// left out.
+// Lets go of the cheapest value of all these tapes; false if there is none. Leaves out tapes that another thread keeps
+// locked beyond `until`.
 bool BudgetedStep::evict_from(const Tapes& tapes, const Turn& turn, Time until) {
   SharedTape* where = nullptr;
   Eviction::Candidate best;
@@ -215,8 +216,8 @@ bool BudgetedStep::evict_from(const Tapes& tapes, const Turn& turn, Time until) 
   return true;
 }
 
-// In backward what is rebuilt comes on top, and gradients that were to go have gone. To look at a tape takes as long as it is, so
-// it must have grown in proportion before the next look.
+// Only in forward: in backward what is rebuilt comes on top, and gradients that were to go have gone. To look at a tape
+// takes time in proportion to its length, so it must have grown in proportion before the next look.
 void BudgetedStep::raise_budget(SharedTape& own, int64_t bytes) {
   if (!match_.raised_to_share) return;
   const SharedTape::Entry tape(own, SharedTape::Entry::Clock::now() + kPatience);
@@ -228,8 +229,9 @@ void BudgetedStep::raise_budget(SharedTape& own, int64_t bytes) {
   given_bytes_ = std::max<int64_t>(given_bytes_, static_cast<int64_t>(match_.share * plain_bytes));
 }
 
-// What is live when a step begins tells little of what the plain program would take if other threads' steps come and go
-// meanwhile, and let go of values as this one does. Whoever is short, or begins a backward, sees what all of them are without.
+// What is live when a step begins tells little of what the plain program would take, if steps of other threads come and
+// go meanwhile and let go of values as this one does. Whoever is short of memory, or begins a backward, sees what all
+// of them together are without.
 void BudgetedStep::raise_shared_budget(const Tapes& tapes, int64_t bytes) {
   if (!has_share_of_shared()) return;
   int64_t plain_bytes = memory::live_bytes() + bytes;
@@ -243,8 +245,8 @@ void BudgetedStep::raise_shared_budget(const Tapes& tapes, int64_t bytes) {
       std::max<int64_t>(given_bytes_, static_cast<int64_t>(match_.share * static_cast<double>(shared_plain.load())));
 }
 
-// As long as nothing is forgotten, what the tape holds and the plain program would not is there in case something will be: if
-// all that is missing is that much, the plain program would fit.
+// As long as nothing is forgotten, the tape holds more than the plain program only in case something will be. If no
+// more memory than that is missing, the plain program would fit.
 void BudgetedStep::let_go_extras(SharedTape& own, int64_t bytes) {
   const SharedTape::Entry tape(own, SharedTape::Entry::Clock::now() + kPatience);
   if (!tape.has_it() || follows_plan() || evictions_ > 0) return;

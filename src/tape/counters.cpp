@@ -1,6 +1,5 @@
 #include "tape/counters.h"
 
-#include <algorithm>
 #include <mutex>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// What of a step is for people: how results look, what weights are called, what backward ran. Written down as numbers while
-// the step runs; texts are made only for a graph that is asked for.
+// The part of a step's record that is for people alone: shapes of results, names of weights, operators of backward.
+// Written down as numbers while the step runs; made into text only for a graph that is asked for.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,12 +20,13 @@ class Description {
 
   void add_value(plan::ValueId value, const c10::StorageImpl* storage);
   void add_op(const plan::Op& op, at::TensorList results);
-  // `events_before` it came in the step, releases aside: steps of one kind differ in when those are noticed.
+  // `events_before`: how many events, releases aside, the step had had before. Steps of one kind differ in when
+  // releases are noticed.
   void add_backward(std::shared_ptr<const BackwardOps> ops, int32_t events_before);
 
   void add_to(plan::Graph& graph) const;
 
-  // As it was after so many operators and backwards, with these values known.
+  // The description as it was after so many operators and backwards, with these values known.
   Description first(size_t ops, size_t backwards, const std::vector<char>& known_values) const;
 
  private:

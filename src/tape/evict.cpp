@@ -10,14 +10,14 @@
 namespace retrace {
 namespace {
 
-// Of many a sample is looked at: the best of so many is good enough, and the time to look stays small.
+// Of more values than this, a sample is looked at: the best of so many is good enough, and takes little time to find.
 constexpr size_t kMostCandidates = 512;
 
 bool is_at_hand(const Tape& tape, ValueId id) {
   const Value& v = tape.value(id);
   if (v.held || v.rebuilt) return true;
   if (!tape.is_living(id)) return false;
-  // After its step a weight may have been updated in a way that LibTorch does not count.
+  // After its step: a weight may have been updated in a way that LibTorch does not count.
   return !tape.closed() || is_as_marked(v, tape.living_storage(id));
 }
 
@@ -28,7 +28,7 @@ int64_t evictable_bytes_of(const Value& v) {
   return !v.held || v.held.is_copy() || v.held.is_shared() ? 0 : v.bytes;
 }
 
-// The timeline knows it, if this step looks for the ways of all values.
+// The best way to put a value away. If this step looks for the ways of all values, the timeline knows them.
 EvictionMemory::Way look_for_way(Tape& tape, ValueId id) {
   EvictionMemory::Way best;
   if (!tape.budgeted_step) return best;
@@ -92,7 +92,7 @@ struct Eviction::Evicting {
     }
     return kNone;
   }
-  // Backward goes down: those above are not looked at again.
+  // Backward goes down the tape, so readers above `from` are never looked at again.
   void each_reader_down(ValueId id, OpId from, auto f) {
     OpId& last = tape.value(id).last_read_by;
     while (last > from && tape.find_op(last)) last = reader_before(last, id);
@@ -145,7 +145,7 @@ Eviction::Candidate Eviction::cheapest() {
       }
     });
   };
-  // In forward, and of what has been held since then: what was rebuilt is wanted soon.
+  // First what a related plan does without, of what is held since forward: what was rebuilt is wanted soon.
   rank([](const Value& v) { return v.expendable && is_held(v); });
   if (ranking.best.empty()) rank([](const Value&) { return true; });
   const auto best = eviction::best_ranked(step, ranking, now);
@@ -198,7 +198,8 @@ bool Eviction::forget(ValueId id) {
   return true;
 }
 
-// When the step ended, roots that nothing forgotten needed were let go of. The program still has them, or `id` could not go.
+// When the step ended, roots that nothing forgotten needed were let go of. They are at hand because the program still
+// has them, or else `id` could not go.
 void Eviction::hold_roots_of(ValueId id) {
   const uint32_t pricing = tape_.next_pricing();
   std::vector<ValueId> work{id};

@@ -1,9 +1,11 @@
-// What to let go of when memory runs short: whatever takes the least seconds per byte freed. A value can be forgotten, which takes
-// what else is gone and would be needed to rebuild it, or put away by a kind that gives back every bit (store/kind.h).
+// What to let go of when memory runs short: whatever takes the fewest seconds per byte freed. A value can be forgotten:
+// then it must be rebuilt, and with it whatever else is gone that it is made from. Or it can be put away by a kind that
+// gives back every bit (store/kind.h).
 //
-// Time counts too: in forward, that since it was last used; in backward, that until it is wanted, weakly for what is held since
-// forward and strongly for what was rebuilt, which would be rebuilt once more. A heuristic (after Dynamic Tensor
-// Rematerialization), its powers chosen on tapes of our models and examples: steps that come back follow a plan instead.
+// Time counts too. In forward, a value is cheaper the longer it was not used. In backward, the longer it is not wanted:
+// weakly for what is held since forward, strongly for what was rebuilt, which would have to be rebuilt once more. A
+// heuristic (after Dynamic Tensor Rematerialization); its powers were chosen on tapes of our models and examples. Steps
+// that come back follow a plan instead.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +26,19 @@ struct EvictionCandidate {
   const store::Kind* kind = nullptr;  // that puts it away; null: it is forgotten
 };
 
-// What a tape remembers of it.
+// What a tape remembers from one eviction to the next.
 struct EvictionMemory {
   std::vector<ValueId> there;  // all values that are held or rebuilt, and some that were: each once
   eviction::Ranking<EvictionCandidate> ranking;
   struct Way {
     const store::Kind* kind = nullptr;  // none: it cannot be put away
-    int64_t bytes = 0;                  // that are left
+    int64_t bytes = 0;                  // that it then takes
     double seconds = 0;                 // to store and to load
   };
-  std::unordered_map<ValueId, Way> ways;  // of what has been looked at
+  std::unordered_map<ValueId, Way> ways;  // the best way of each value that was looked at
 };
 
-// Of what a tape holds or has rebuilt.
+// Evicts what a tape holds or has rebuilt.
 class Eviction {
  public:
   // To put something away takes memory first: at most `spare_bytes`.
@@ -44,8 +46,8 @@ class Eviction {
 
   using Candidate = EvictionCandidate;
   Candidate cheapest();
-  // False if it freed nothing: there is one candidate less, since the value was not what its operator had left, or the
-  // kind could not hold it, or another thread has let go of it since it was found.
+  // False if it freed nothing, because the value was not what its operator had left, or the kind could not hold it, or
+  // another thread has let go of it since it was found. Then there is one candidate less.
   bool evict(const Candidate& candidate);
   bool forget(ValueId value);  // if it can go
 

@@ -34,10 +34,10 @@ struct Geometry {
   std::string describe() const;  // "Float [4, 256, 384]"
 };
 
-// Most tensors of a step look like one that came shortly before: those share an entry.
+// Geometries, shared by tensors that look the same: most tensors of a step look like one that came shortly before.
 class GeometryTable {
  public:
-  const Geometry* find_or_add(const at::Tensor& tensor);  // stays where it is
+  const Geometry* find_or_add(const at::Tensor& tensor);  // valid as long as the table
   size_t bytes() const { return all_.size() * sizeof(Geometry); }
 
  private:

@@ -1,4 +1,5 @@
-// Who is asked before an allocation: the step or checkpoint of its thread and, by threads that have none, those of the others.
+// Who is asked before an allocation: the step or checkpoint of its thread. Threads that have none ask those of all
+// other threads.
 #pragma once
 
 #include <atomic>
@@ -9,8 +10,8 @@
 
 namespace retrace {
 
-// Without a budget: nothing is held that costs more than it saves, once more would be live than the plain program has had
-// by now.
+// Of a scope without a budget. Once more would be live than the plain program has had by now, lets go of what is held
+// and costs more memory than it saves.
 class PlainGovernor final : public memory::Governor {
  public:
   explicit PlainGovernor(const std::shared_ptr<SharedTape>& tape) : tape_(tape) {}
@@ -25,7 +26,7 @@ class PlainGovernor final : public memory::Governor {
   memory::PeakWatch peak_;
 };
 
-// Of the outermost scope of a thread. From one to the other, threads without a scope ask it, too.
+// The governor of a thread's outermost scope. Between these two calls, threads without a scope ask it too.
 void governor_begins(const std::shared_ptr<memory::Governor>& governor);
 void governor_ends(const memory::Governor& governor);
 

@@ -15,12 +15,12 @@ namespace retrace {
 
 struct Scope;
 
-// Either the tensor itself (anything the tape did not make, or must not forget), or a value of the tape: held there if
-// the policy keeps it, forgotten and rebuilt otherwise. Checks the tensor's version at unpack as autograd does for
-// tensors it saves without hooks.
+// Holds either the tensor itself (anything the tape did not make, or must not forget), or a value of the tape: held
+// there if the policy keeps it, forgotten and rebuilt otherwise. Checks the tensor's version at unpack, as autograd
+// does for tensors that it saves without hooks.
 class Handle final : public compat::SavedVariableHooks, public Recycled<Handle> {
  public:
-  explicit Handle(Scope& scope) : scope_(&scope) {}  // whose next event is that it is packed
+  explicit Handle(Scope& scope) : scope_(&scope) {}  // call_pack_hook() must be the next thing to happen
   ~Handle() override;
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
@@ -30,8 +30,8 @@ class Handle final : public compat::SavedVariableHooks, public Recycled<Handle> 
 
   // For the tape.
   ValueId value() const { return value_; }
-  bool is_unchanged() const;   // as far as its version says
-  void follow(ValueId value);  // stands for another content of the same storage from now on
+  bool is_unchanged() const;   // the tensor, as far as its version says
+  void follow(ValueId value);  // from now on it stands for this content of the same storage
   ValueId holds() const { return holds_; }
   void hold_as(Tape& tape, ValueId value);  // its tensor has become this value
   int32_t timeline_id() const { return timeline_id_; }
@@ -46,7 +46,7 @@ class Handle final : public compat::SavedVariableHooks, public Recycled<Handle> 
   Counters* counters() const { return counters_; }
   bool consumed_in(uint64_t round) const;
   void consume(uint64_t round) { rounds_.push_back(round); }
-  bool forget_round(uint64_t round);  // true if it had been consumed in it
+  bool forget_round(uint64_t round);  // true if the round had consumed it
 
  private:
   void save(const at::Tensor& tensor, Scope& scope);
@@ -65,10 +65,10 @@ class Handle final : public compat::SavedVariableHooks, public Recycled<Handle> 
   bool orphan_ = false;                // see tape/no_grad_views.h
   std::atomic<bool> unpacked_{false};  // several threads may differentiate one graph
   std::optional<uint64_t> fingerprint_;
-  Counters* counters_ = nullptr;  // the tape has them
+  Counters* counters_ = nullptr;  // the tape keeps them alive
   int32_t timeline_id_ = -1;
   Positions positions_;
-  OpId saved_at_ = kNone;  // so many ops had been recorded
+  OpId saved_at_ = kNone;  // how many ops had been recorded when it was saved
   c10::SmallVector<uint64_t, 1> rounds_;
 };
 

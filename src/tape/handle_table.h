@@ -15,26 +15,27 @@ class Handle;
 
 class HandleTable {
  public:
-  // Those that stand for a value.
+  // Handles that stand for a value.
   void add(Handle& handle);
   void remove(Handle& handle);
   const std::vector<Handle*>& all() const { return handles_; }
 
-  // Those that keep their tensor themselves: only the timeline must know what that has become.
+  // Handles that keep their tensor themselves. Only the timeline must know what that tensor has become.
   void add_keeper(Handle& handle);
   void remove_keeper(Handle& handle);
 
-  // Those that stand for a value, or keep it.
+  // The handles that stand for a value, or keep its tensor.
   using OfValue = c10::SmallVector<Handle*, 2>;
   OfValue of(ValueId value) const;
 
-  bool has_graph_to_come() const;  // saved, and no backward has asked for it yet
+  bool has_graph_to_come() const;  // something was saved that no backward has asked for yet
 
-  // Rounds: backwards that have unpacked here and not ended. Each owes one unpack of every handle there was when it joined.
-  bool join_round(uint64_t round);   // false if it has, or is none
+  // A round is a backward that has unpacked something here and has not ended. It owes one unpack of every handle that
+  // was there when it joined.
+  bool join_round(uint64_t round);   // false if it has joined before, or is 0: none
   bool leave_round(uint64_t round);  // false if it has not joined
   bool has_rounds() const { return !rounds_.empty(); }
-  int32_t rounds_owing(const Handle& handle) const;  // that have not unpacked it
+  int32_t rounds_owing(const Handle& handle) const;  // rounds that have not unpacked it yet
 
   size_t bytes() const;
 

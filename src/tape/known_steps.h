@@ -1,4 +1,4 @@
-// What a session has learnt from its steps: which ways they can begin, and where content was written without LibTorch
+// What a session has learnt from its steps: how steps can begin, and where content was written without LibTorch
 // knowing. Steps are recognised by the hash of all operators up to a point (Timeline::prefix_hashes).
 #pragma once
 
@@ -20,20 +20,20 @@ namespace retrace {
 struct BackwardOp {
   std::string name;
   float seconds = 0;
-  int32_t after = 0;  // so many events since that backward began, releases aside
+  int32_t after = 0;  // how many events, releases aside, that backward had had before it
 };
 using BackwardOps = std::vector<BackwardOp>;
 
-// A session has one step open at a time, and that is who uses this, under its tape's lock.
+// Used by the session's open step alone, under its tape's lock.
 class KnownSteps {
  public:
   explicit KnownSteps(bool verifies) : verifies_(verifies) {}
 
-  bool verifies() const { return verifies_; }  // what is new
+  bool verifies() const { return verifies_; }  // whether what is new is verified
   bool is_empty() const { return kinds_ == 0; }
 
-  // Verifying takes a good part of a step's time. Of a program whose steps are all of new kinds not each is verified as a
-  // whole: after a few, only operators that never ran after such others before, and now and then a step.
+  // Verifying takes a good part of a step's time. So in a program whose steps are all of new kinds only a few steps are
+  // verified as a whole; of the others, operators that never ran after such operators before.
   void begin_step() {
     ++steps_;
     recent_ = {};
@@ -41,8 +41,8 @@ class KnownSteps {
     const int64_t steps_per_kind = written_.empty() && fleeting_.empty() ? kStepsPerKind : kStepsPerKindIfWritten;
     verifies_whole_ = kinds_ < kAlwaysVerified || (kinds_ < kMostKinds && kinds_ * steps_per_kind <= steps_);
   }
-  // The open step has come to an operator. Whether it is new: no verified step that has ended began like this, and this one is to
-  // be verified, or at least this operator.
+  // The open step has come to an operator. Whether that is new: no verified step that has ended began like this, and
+  // this step is verified as a whole, or at least this operator is.
   bool is_new(uint64_t prefix_hash, uint64_t op_kind) {
     recent_.add(op_kind);
     if (prefixes_.count(prefix_hash) > 0) return false;
@@ -59,15 +59,16 @@ class KnownSteps {
     ++kinds_;
   }
 
-  // A place is one look at one tensor. There, content had been written through a pointer since the look before.
+  // A place is one look at one tensor. At a written place, content had been written through a pointer since the look
+  // before.
   bool is_written(uint64_t place) const { return written_.count(place) > 0; }
   void add_written(uint64_t place) { written_.insert(place); }
 
-  // What is seen there for the first time will be written through a pointer after it was read, so what is made of it cannot
-  // be made again.
+  // At a fleeting place: content seen there for the first time will be written through a pointer after it was read, so
+  // what is made from it cannot be made again.
   bool is_fleeting(uint64_t place) const { return fleeting_.count(place) > 0; }
   void add_fleeting(uint64_t place) { fleeting_.insert(place); }
-  // The same of memory from outside the step, at any place.
+  // The same for memory from outside the step, wherever it is looked at.
   bool is_refilled(const c10::Storage& storage) const {
     return std::any_of(refilled_.begin(), refilled_.end(),
                        [&](const Pin& pin) { return pin._unsafe_get_target() == storage.unsafeGetStorageImpl(); });
@@ -79,7 +80,7 @@ class KnownSteps {
     refilled_.emplace_back(storage.getWeakStorageImpl());
   }
 
-  // What a backward of a kind (Timeline::begin_backward) ran; null: none was watched.
+  // The operators that a backward of this kind (Timeline::begin_backward) ran; null: none of the kind was watched.
   std::shared_ptr<const BackwardOps> backward(uint64_t kind) const {
     const auto found = backwards_.find(kind);
     return found == backwards_.end() ? nullptr : found->second;

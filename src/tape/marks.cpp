@@ -11,8 +11,8 @@ namespace retrace {
 
 namespace {
 
-// Of a large content, so that who reads a small part of it need not look at all: a recurrent net takes its gates for one
-// word after another out of one product.
+// Of a large content, so that who reads a small part of it need not look at all: a recurrent net takes its gates for
+// one word after another out of one product.
 constexpr size_t kPartBytes = size_t{128} << 10;
 
 struct Bytes {
@@ -65,7 +65,8 @@ bool is_as_marked(const ValueMark& v, const c10::Storage& storage) {
 
 namespace {
 
-// If nobody has read the content that its operator left, the value itself is without a recipe. Else there is one more value.
+// If nobody has read the content that its operator left, the value itself is without a recipe. Else there is one more
+// value.
 ValueId found_written(Tape& tape, ValueId id, const c10::Storage& storage) {
   const bool whole = tape.marking.whole;
   if (tape.value(id).looks == 1) {

@@ -94,7 +94,8 @@ bool may_save_no_grad_view() {
     return false;
   }
   mine.watch_operators();
-  // Between operators it is a Function that saves what it likes. So it may be while the first operator runs that was not watched.
+  // Between operators it is a Function that saves what it likes. So it may be while the first operator runs that was
+  // not watched.
   return mine.running.empty() || mine.running.back() != 0;
 }
 

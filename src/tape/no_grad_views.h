@@ -1,15 +1,16 @@
 // Views that were made without grad of a tensor with grad.
 //
-// LibTorch believes that such a view requires grad, gives it no accumulator, and when it is saved through any hook, trips over
-// that in backward (saved_variable.cpp, "No grad accumulator for a saved leaf"). So autograd must save it without us. Its
-// engine does not say what it is about to save; while such a view lives, we look at what each operator is given.
+// LibTorch believes that such a view requires grad, but gives it no grad accumulator. When the view is saved through
+// any hook, backward fails (saved_variable.cpp, "No grad accumulator for a saved leaf"). So autograd must save it
+// without us. Its engine does not say what it is about to save; while such a view lives, we look at what each operator
+// is given.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace retrace {
 
-// Whether LibTorch would trip over it. One that a Function has returned has a history, and is like any other.
+// Whether it is one. A view that a Function has returned has a history, and is like any other.
 bool is_no_grad_view(const at::Tensor& tensor);
 
 void note_no_grad_view(const at::Tensor& view);  // of this thread's scope

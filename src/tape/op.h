@@ -20,7 +20,7 @@ using OpId = int32_t;
 using StorageId = int32_t;
 inline constexpr int32_t kNone = -1;
 
-// Who needs it, by plan/simulate/demand.h; of values and of ops.
+// Who needs a value or an op: plan/simulate/demand.h says how these are counted.
 struct DemandCounts {
   int32_t alive = 0;
   int32_t pending = 0;
@@ -55,21 +55,21 @@ struct Op : DemandCounts, Recycled<Op> {
 
   c10::OperatorHandle handle;
   const OpTraits* traits;
-  c10::DispatchKeySet keys;  // what the dispatcher was to go on with
-  int32_t settings = kNone;  // the tape's, as it found them
-  // One block of memory for the smallest operators, which are the ones that it matters for.
+  c10::DispatchKeySet keys;  // that the dispatcher went on with after the recorder
+  int32_t settings = kNone;  // that it ran with: a position in the tape's settings
+  // The inline sizes make one block of memory of the smallest operators, for which a second block would cost most.
   c10::SmallVector<c10::IValue, 2> stack;  // arguments, tensors blanked
   c10::SmallVector<TensorArg, 1> args;
   std::vector<ListArg> lists;
   c10::SmallVector<FreshOutput, 1> fresh;
-  at::Generator generator;  // in the state it was drawn from; undefined if it was not
+  at::Generator generator;  // in the state before it drew; undefined if it drew nothing
   float seconds = 0;
-  float shortcut_seconds = 0;  // of making its first result from the others; 0: it cannot be
+  float shortcut_seconds = 0;  // to make its first result from the others; 0: that cannot be done
   int32_t timeline_id = kNone;
-  Counters* counters = nullptr;  // the tape has them
+  Counters* counters = nullptr;  // the tape keeps them alive
 
-  uint32_t visited = 0;  // the last replay that planned it
-  uint32_t priced = 0;   // the last time somebody asked what rebuilding would take
+  uint32_t visited = 0;  // the latest replay that planned to run it
+  uint32_t priced = 0;   // the latest walk that came here: see Tape::next_pricing()
 
   std::string name() const { return traits->name.name; }
 };
@@ -83,7 +83,7 @@ void for_each_output(const Op& op, F f) {
   }
 }
 
-// Whether it reads one of these, marked by id.
+// Whether it reads one of the values that are marked, by id.
 inline bool reads_any(const Op& op, const std::vector<char>& values) {
   return std::any_of(op.args.begin(), op.args.end(), [&](const TensorArg& arg) {
     return !arg.shape_only && values[static_cast<size_t>(arg.value)] != 0;

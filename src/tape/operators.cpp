@@ -51,8 +51,8 @@ const std::unordered_map<std::string, SilentWrite> kSilentWrites = {
     {"aten::miopen_rnn_backward", {{"reserve"}}},
 };
 
-// Operators that return scratch for their backward, with padding that nobody writes. Rebuilt like anything else, but not
-// compared.
+// Operators that return scratch for their backward, with padding that nobody writes. Rebuilt like anything else, but
+// not compared.
 const std::unordered_map<std::string, int> kScratchOutputs = {{"aten::_ctc_loss", 1},
                                                               {"aten::mkldnn_rnn_layer", 3},
                                                               {"aten::cudnn_batch_norm", 3},

@@ -1,4 +1,4 @@
-// What an allocation asks of its thread's tape, without its lock.
+// What an allocation must know of its thread's tape, without the tape's lock.
 #pragma once
 
 #include <atomic>
@@ -11,12 +11,12 @@ namespace retrace {
 struct Pressure {
   std::atomic<bool> strict = false;  // see Strict
   SinceBalance since_balance;
-  // Live when an operator was about to be replayed, without what it takes over to write on: all else that it has, it has in
-  // passing. While one runs.
+  // While an operator is replayed: the bytes that were live before it, without the storage that it takes over to write
+  // on. All else that it has, it has in passing. 0: none is replayed.
   std::atomic<int64_t> live_before_replay{0};
 };
 
-// While one lives, a shortage in which nothing can be let go of throws OverBudget instead of breaking a budget.
+// While one lives, an allocation for which nothing can be let go of throws OverBudget instead of breaking a budget.
 class Strict {
  public:
   explicit Strict(Pressure& pressure) : pressure_(pressure), before_(pressure.strict.exchange(true)) {}
@@ -29,7 +29,7 @@ class Strict {
   const bool before_;
 };
 
-// Thrown through an operator's kernel by an allocation, and caught by replay, which then tries again with less at hand.
+// Thrown by an allocation through an operator's kernel. Replay catches it, and tries again with less held.
 struct OverBudget : std::exception {
   const char* what() const noexcept override { return "over budget"; }
 };

@@ -31,8 +31,8 @@ bool admits_views(const c10::OperatorHandle& op) {
   return std::all_of(returns.begin(), returns.end(), [](const c10::Argument& r) { return r.alias_info() != nullptr; });
 }
 
-// A view that the schema does not admit to (_unsafe_view, unsafe_split) has a version counter of its own: writes through it
-// do not show in the others.
+// A view that the schema does not admit to (_unsafe_view, unsafe_split) has a version counter of its own: writes
+// through it do not show in the others.
 void note_counter(Tape& tape, const at::Tensor& result) {
   if (result.defined() && understood(result)) tape.storages.add_counter(result);
 }
@@ -294,9 +294,9 @@ class Recording {
   Positions fresh_;  // positions in outputs_
 };
 
-// An operator in a long stretch of work under no_grad: a sample that is drawn, an evaluation. As a rule nothing of it is ever
-// saved, so after some hundred operators it runs as if outside the step. If autograd saves a result after all, that is held, as
-// by the plain program.
+// An operator in a long stretch of work under no_grad: a sample that is drawn, an evaluation. As a rule nothing of it
+// is ever saved, so after some hundred operators it runs as if outside the step. If autograd saves a result after all,
+// that is held, as by the plain program.
 class Unrecorded {
  public:
   Unrecorded(Scope& scope, const c10::OperatorHandle& handle, Stack* stack)

@@ -1,5 +1,5 @@
-// Memory for objects of which a tape makes many and lets go of in any order: each thread uses again what it had. malloc would
-// merge what is freed with its neighbours, and split it for the next step.
+// Memory for objects of which a tape makes many and frees in any order: each thread uses again what it has freed.
+// malloc would merge freed blocks with their neighbours, and split them for the next step.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ class Recycled {
 
   static void free_at_thread_end() {
     struct End {
-      // What dies after this thread's own objects is freed at once.
+      // Objects that die after this thread's own are freed at once.
       ~End() {
         blocks_.most = 0;
         while (blocks_.first) {

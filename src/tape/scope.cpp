@@ -42,6 +42,41 @@ void publish_cuts(Tape& tape, const Scope& scope) {
   tape.segmenting.cuts = scope.cuts->cuts();
 }
 
+// The outermost scope's tape, at its beginning.
+void set_up(const std::shared_ptr<SharedTape>& shared, Tape& tape, const ScopeOptions& options) {
+  const bool verifies = options.known && options.known->verifies();
+  tape.marking.whole = options.verify || (verifies && options.known->is_empty());
+  tape.marking.verifies =
+      tape.marking.whole || (verifies && options.budgeted_step && options.budgeted_step->plan_is_new());
+  tape.timeline = options.timeline;
+  if (options.timeline) tape.reserve(options.timeline->expected_ops(), options.timeline->expected_values());
+  tape.budgeted_step = options.budgeted_step;
+  tape.known = options.known;
+  tape.segmenting.below_plain = options.session && options.policy.rules().may_drop() && !options.budgeted_step;
+  if (options.budgeted_step) options.budgeted_step->attach(shared, tape);
+}
+
+// Any scope, at its beginning: how it uses the tape, which may be another scope's.
+void join(Tape& tape, Scope& scope) {
+  if (tape.budgeted_step) {  // which governs what is inside its step
+    scope.cuts.reset();
+    scope.rebuild_in_segments = false;
+  }
+  scope.may_drop = may_drop(scope.policy.rules(), tape.budgeted_step.get());
+  tape.marking.may_forget |= scope.may_drop || tape.budgeted_step;
+  if (std::find(tape.counters.begin(), tape.counters.end(), scope.counters) == tape.counters.end()) {
+    tape.counters.push_back(scope.counters);
+  }
+}
+
+// From now on the outermost scope is asked before this thread's allocations.
+void govern(Scope& scope, const std::shared_ptr<BudgetedStep>& budgeted_step) {
+  scope.governor = budgeted_step;
+  if (!budgeted_step && scope.may_drop) scope.governor = std::make_shared<PlainGovernor>(scope.tape);
+  memory::set_governor(scope.governor.get());
+  if (scope.governor) governor_begins(scope.governor);
+}
+
 void pop_scope(ThreadState& thread) {
   const std::shared_ptr<Scope> scope = std::move(thread.scopes.back());
   thread.scopes.pop_back();
@@ -67,10 +102,9 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options, Tape::Rebuild re
   ThreadState& thread = state();
   pop_ended_scopes(thread);
   const bool outermost = thread.scopes.empty();
-  const PolicyRules& rules = options.policy.rules();
   auto shared = outermost ? std::make_shared<SharedTape>(options.session, rebuild) : thread.scopes.back()->tape;
   auto counters = options.counters || outermost ? options.counters : thread.scopes.back()->counters;
-  const CutUse use = rules.cuts();
+  const CutUse use = options.policy.rules().cuts();
   const bool segments = options.session && use.rebuild_in_segments;
   std::optional<CutTracker> cuts;
   if (use.keep_period > 0 || segments) cuts.emplace(use.keep_period, counters);
@@ -78,35 +112,11 @@ std::shared_ptr<Scope> begin_scope(const ScopeOptions& options, Tape::Rebuild re
       new Scope{shared, options.policy, false, options.verify, counters, std::move(cuts), segments, nullptr});
   {
     const SharedTape::Lock tape(*shared);
-    if (outermost) {
-      const bool verifies = options.known && options.known->verifies();
-      tape->marking.whole = options.verify || (verifies && options.known->is_empty());
-      tape->marking.verifies =
-          tape->marking.whole || (verifies && options.budgeted_step && options.budgeted_step->plan_is_new());
-      tape->timeline = options.timeline;
-      if (options.timeline) tape->reserve(options.timeline->expected_ops(), options.timeline->expected_values());
-      tape->budgeted_step = options.budgeted_step;
-      tape->known = options.known;
-      tape->segmenting.below_plain = options.session && rules.may_drop() && !options.budgeted_step;
-      if (options.budgeted_step) options.budgeted_step->attach(shared, *tape);
-    }
-    if (tape->budgeted_step) {  // which governs what is inside its step
-      scope->cuts.reset();
-      scope->rebuild_in_segments = false;
-    }
-    scope->may_drop = may_drop(rules, tape->budgeted_step.get());
-    tape->marking.may_forget |= scope->may_drop || tape->budgeted_step;
-    if (std::find(tape->counters.begin(), tape->counters.end(), counters) == tape->counters.end()) {
-      tape->counters.push_back(counters);
-    }
+    if (outermost) set_up(shared, *tape, options);
+    join(*tape, *scope);
   }
   if (outermost || options.counters) count(options.counters.get(), &Counters::steps);
-  if (outermost) {
-    scope->governor = options.budgeted_step;
-    if (!options.budgeted_step && scope->may_drop) scope->governor = std::make_shared<PlainGovernor>(shared);
-    memory::set_governor(scope->governor.get());
-    if (scope->governor) governor_begins(scope->governor);
-  }
+  if (outermost) govern(*scope, options.budgeted_step);
   thread.scopes.push_back(scope);
   record_this_thread(true);
   return scope;

@@ -14,8 +14,9 @@
 namespace retrace {
 namespace {
 
-// The OpenMP that LibTorch itself uses, which need not be the one a compiler would link here. Not at::get_num_threads(): its
-// first call in a thread sets the number, and a product that LibTorch runs before that would then have other bits.
+// The OpenMP that LibTorch itself uses, which need not be the one a compiler would link here. Not
+// at::get_num_threads(): its first call in a thread sets the number, and a product that LibTorch runs before that would
+// then have other bits.
 struct OpenMp {
   int (*get)() = nullptr;
   void (*set)(int) = nullptr;
@@ -85,7 +86,8 @@ AsRecorded::AsRecorded(const Settings& recorded) : before_(Settings::now()), rec
   keys.set_excluded(recorded.excluded.add(compat::kRecordKey));
   c10::impl::_force_tls_local_dispatch_key_set(c10::impl::LocalDispatchKeySet(keys));
   if (before_.threads != recorded_.threads && openmp().get) {
-    // Or the kernel would do it, and set another number. It is done once: afterwards the thread has what LibTorch gives it.
+    // Or the kernel would do it, and set another number. It is done once: afterwards the thread has what LibTorch gives
+    // it.
     at::internal::lazy_init_num_threads();
     before_.threads = Settings::threads_now();
   }

@@ -6,7 +6,7 @@
 
 namespace retrace {
 
-// As an operator found them. Compared per operator, and stored once for all in a row that found the same.
+// The settings that an operator found. Operators in a row that found the same share one record.
 struct Settings {
   c10::DispatchKeySet included, excluded;  // the thread's dispatch keys: autocast, inference mode, ...
   at::ScalarType autocast_dtype = at::kFloat;

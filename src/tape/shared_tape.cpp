@@ -7,7 +7,8 @@
 namespace retrace {
 namespace {
 
-// A thread that rebuilds values of one tape may lock others to let go of theirs; the last one it locked it unlocks first.
+// A thread that rebuilds values of one tape may lock others to let go of theirs; the last one it locked it unlocks
+// first.
 [[gnu::tls_model("initial-exec")]] thread_local const SharedTape::Lock* latest_lock = nullptr;
 
 [[noreturn]] void refuse_second_lock() {

@@ -1,4 +1,5 @@
-// A tape that several threads use, and the lock without which nobody gets at it: whoever has a Tape& holds its lock.
+// A tape that several threads use, and its lock. Nobody gets at the tape without the lock: whoever has a Tape& holds
+// it.
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,7 @@ class SharedTape {
 
   const Pressure& pressure() const { return tape_.pressure; }  // atomic: needs no lock
 
-  // What was let go of meanwhile is destroyed after unlocking, since it may run foreign deleters.
+  // What was let go of while it was locked is destroyed after unlocking, since that may run foreign deleters.
   class Lock {
    public:
     explicit Lock(SharedTape& tape);  // throws InternalError if this thread has it already
@@ -31,7 +32,8 @@ class SharedTape {
 
     static bool is_any_held();  // by this thread
     static bool is_held(const SharedTape& tape);
-    // Whether another thread may borrow the tapes that this one has locked: while it waits for its turn to make space.
+    // Whether other threads may borrow the tapes that this thread has locked: while it waits for its turn to make
+    // space.
     static void lend_all(bool lent);
 
    private:
@@ -39,13 +41,13 @@ class SharedTape {
     const Lock* before_ = nullptr;  // this thread's previous one
   };
 
-  // For those whom LibTorch calls in the middle of our own work, a governor by an allocation or a handle that dies: this thread
-  // may hold the lock already, and then goes on with that.
+  // For code that LibTorch calls in the middle of our own work: a governor (in an allocation), a handle that dies. The
+  // thread may hold the lock already; then it goes on with that.
   class Entry {
    public:
     explicit Entry(SharedTape& tape, bool may_wait = true);  // without waiting, has_it() may be false
-    // Or borrows it from the thread that has it locked and waits; for whose turn it is to make space. Waits until then for the
-    // lock, or for that thread to wait itself.
+    // Waits for the lock until a point in time. If the thread that has it lends it meanwhile (lend_all()), borrows it.
+    // For the thread whose turn it is to make space.
     using Clock = std::chrono::steady_clock;
     Entry(SharedTape& tape, Clock::time_point until);
 

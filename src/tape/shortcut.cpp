@@ -7,11 +7,12 @@
 namespace retrace {
 namespace {
 
-// native_batch_norm(input, weight?, bias?, running_mean?, running_var?, training, momentum, eps) -> output, mean, invstd
+// native_batch_norm(input, weight?, bias?, running_mean?, running_var?, training, momentum, eps) -> output, mean,
+// invstd
 enum Slot : size_t { kInput, kWeight, kBias, kMean, kVariance, kTraining, kMomentum, kEpsilon };
 
-// Over elements that lie like this the kernel folds its parameters into a factor and a summand per channel, which is what
-// the shortcut relies on; it has another formula for all others.
+// Over elements that lie like this the kernel folds its parameters into a factor and a summand per channel, which is
+// what the shortcut relies on; it has another formula for all others.
 bool folds(const at::Tensor& t) {
   return (t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble) && !t.is_neg() && t.numel() > 0 &&
          (t.is_contiguous() || t.is_contiguous(at::MemoryFormat::ChannelsLast));

@@ -35,8 +35,8 @@ Tensors returned_tensors(const std::vector<c10::IValue>& stack, size_t count);
 
 c10::IValue as_list(const ListArg& list, const std::vector<at::Tensor>& tensors);
 
-// The arguments of a recorded operator, with tensor_of(position in op.args) in the place of each tensor; if that is undefined,
-// the place stays empty.
+// The arguments of a recorded operator, with tensor_of(position in op.args) in the place of each tensor. If that is
+// undefined, the place stays empty.
 template <class F>
 std::vector<c10::IValue> filled_stack(const Op& op, F&& tensor_of) {
   std::vector<c10::IValue> stack(op.stack.begin(), op.stack.end());

@@ -16,8 +16,9 @@ struct StorageRecord {
   c10::weak_intrusive_ptr<c10::StorageImpl> pin;  // so that its address is never mistaken for its successor's
   ValueId current = kNone;
   c10::VariableVersion version;
-  uint32_t expected = 0;  // what `version` says while nobody wrote behind our back
-  // Of tensors over the same storage that count for themselves (_unsafe_view, unsafe_split), with what is expected.
+  uint32_t expected = 0;  // what `version` says as long as nobody wrote unseen
+  // Further counters of the same storage: of tensors that count their own writes (_unsafe_view, unsafe_split). With
+  // what is expected of each.
   std::vector<std::pair<c10::VariableVersion, uint32_t>> more = {};
 
   bool unchanged() const;

@@ -40,24 +40,18 @@ class Swept {
   bool is_in_use(ValueId id) const { return tape_.value(id).uses > 0; }
   bool was_weighed(ValueId id) { return std::exchange(tape_.value(id).weighed, true); }
   void let_go(ValueId id) { tape_.let_go(id); }
+  int64_t kept_bytes() const { return tape_.kept_bytes(); }
 
  private:
   Tape& tape_;
 };
 
-void drop_lost_ops(Tape& tape) {
-  Swept swept(tape);
-  tape.sweeping.ended(sweep::drop_lost_ops(swept));
-}
-
 }  // namespace
 
 void collect(Tape& tape) {
   tape.count_needed_recipes();
-  tape.sweeping.begins();
   Swept swept(tape);
-  sweep::let_go_unneeded(swept);
-  drop_lost_ops(tape);
+  sweep::collect(swept, tape.sweeping);
 }
 
 void sweep_if_due(Tape& tape) {
@@ -65,14 +59,9 @@ void sweep_if_due(Tape& tape) {
 }
 
 bool let_go_idle(Tape& tape) {
-  tape.sweeping.looks_for_idle();
-  const int64_t before = tape.kept_bytes();
-  collect(tape);
+  tape.count_needed_recipes();
   Swept swept(tape);
-  const bool freed = sweep::let_go_idle_results(swept) || tape.kept_bytes() < before;
-  if (!sweep::let_go_unpaying_roots(swept)) return freed;
-  drop_lost_ops(tape);
-  return true;
+  return sweep::let_go_idle(swept, tape.sweeping);
 }
 
 bool let_go_roots(Tape& tape) {
@@ -83,7 +72,7 @@ bool let_go_roots(Tape& tape, const std::function<bool()>& is_enough) {
   tape.count_needed_recipes();
   Swept swept(tape);
   if (!sweep::let_go_roots(swept, is_enough)) return false;
-  drop_lost_ops(tape);
+  tape.sweeping.ended(sweep::drop_lost_ops(swept));
   return true;
 }
 

@@ -268,9 +268,9 @@ void Tape::nobody_alive(ValueId id) {
   const bool root = is_root(value(id));
   if (counts_reach_ && !closed_ && root) return;  // what is evicted later may need it
   if (!needed_recipes_.empty() && root) return;   // as may a recipe that is not counted
-  // While recording goes on, an op still to come may read a living tensor whose recipe needs this value, and only a root
-  // cannot be had again. In a plain backward nothing is recorded, so memory comes first, and collect() afterwards sees to
-  // such tensors.
+  // While recording goes on, an op still to come may read a living tensor whose recipe needs this value, and only a
+  // root cannot be had again. In a plain backward nothing is recorded, so memory comes first, and collect() afterwards
+  // sees to such tensors.
   if (!closed_ && thread_phase() != Phase::backward && (root || !dropping_)) return;
   let_go(id);
   sweeping.dirty |= !closed_ && thread_phase() == Phase::backward;

@@ -8,9 +8,10 @@
 //   pending  by unpacks the running backwards still owe: what is worth holding now. At 0 a rebuilt value is freed.
 // And under a budget a third: reach, by handles, of what could come to be needed if what is held now were let go of.
 //
-// This is data and counts. Those who work on it are elsewhere: the recorder (record.cpp, arguments.h), those who notice writes
-// (marks.h, writes.h), those who let go (sweep.h, balance.h, evict.h), and replay. Threads share a tape through a SharedTape
-// (shared_tape.h), whose lock is the only way to get at one. Nothing here throws away content that could not be had again.
+// This is data and counts. Those who work on it are elsewhere: the recorder (record.cpp, arguments.h), those who notice
+// writes (marks.h, writes.h), those who let go of content (sweep.h, balance.h, evict.h), and replay. Threads share a
+// tape through a SharedTape (shared_tape.h), whose lock is the only way to get at one. Nothing here throws away content
+// that could not be had again.
 #pragma once
 
 #include <memory>
@@ -37,7 +38,8 @@ class Timeline;
 
 class Tape {
  public:
-  // Runs what must run to have a value again, and gives the storage that holds it. What the tape knows of replay.
+  // Runs what must run to have a value again, and returns the storage that holds it. This is all that the tape knows of
+  // replay.
   using Rebuild = c10::Storage (*)(Tape& tape, ValueId value);
 
   Tape(bool tags_weights, Rebuild rebuild) : rebuild(rebuild), tags_weights(tags_weights) {}
@@ -49,14 +51,14 @@ class Tape {
   // The current value of a tensor's storage; a storage not seen before is external.
   ValueId value_of(const at::Tensor& tensor);
   ValueId find(const at::Tensor& tensor) const;  // none if not seen before
-  // A new content for a storage: fresh, or written over the current one; or found there, without a recipe.
+  // A new content of a storage: fresh; written over the current content; or found there, without a recipe.
   ValueId add_fresh(const at::Tensor& tensor, OpId producer);
   ValueId add_written(const at::Tensor& tensor, OpId producer);
   ValueId add_found(ValueId before);
   void append(std::unique_ptr<Op> op);
-  void reserve(size_t ops, size_t values);  // so many are expected
+  void reserve(size_t ops, size_t values);  // memory for so many
   void make_root(ValueId value);            // its recipe can no longer be trusted
-  void drop_op(OpId op);                    // nothing can ask for it any more
+  void drop_op(OpId op);                    // nothing can ask for its results any more
 
   Value& value(ValueId id) { return values_[static_cast<size_t>(id)]; }
   const Value& value(ValueId id) const { return values_[static_cast<size_t>(id)]; }
@@ -67,29 +69,29 @@ class Tape {
   OpId next_op() const { return static_cast<OpId>(ops_.size()); }
   StorageRecord& storage(StorageId id) { return storages[id]; }
 
-  int32_t note_settings();  // as they are now; a position in settings()
+  int32_t note_settings();  // of this thread now; returns a position for settings()
   const Settings& settings(int32_t position) const { return settings_[static_cast<size_t>(position)]; }
 
   // -- Content --
 
   void hold(ValueId value, const c10::Storage& storage);
   void hold_copy(ValueId value, c10::Storage copy);
-  // What was rebuilt for a node that drops it as soon as it has run, as the plain program holds it until then: what it was
-  // rebuilt from is needed no more.
+  // Holds what was rebuilt for a node of autograd until that node has run and drops it, as the plain program does. What
+  // the value was rebuilt from is then no longer needed for it.
   void hold_unpacked(ValueId value, const c10::Storage& storage);
-  void hold_rebuilt(ValueId value);                       // beyond the backward it was rebuilt for
-  bool put_away(ValueId value, const store::Kind& kind);  // what is held as it is; false if it cannot be held so
+  void hold_rebuilt(ValueId value);                       // also after the backward that it was rebuilt for
+  bool put_away(ValueId value, const store::Kind& kind);  // if held as it is; false if this kind cannot hold it
   void let_go(ValueId value);
-  // A handle keeps a tensor over this value's storage alive; so it counts as kept.
+  // A handle keeps a tensor over this value's storage alive, so its bytes count as kept.
   void add_holder(ValueId value, const c10::Storage& storage);
   void remove_holder(ValueId value, const c10::Storage& storage);
-  // The content is about to be overwritten: let go of it, and expect it from its producer, if it has one, from now on.
+  // The content is about to be overwritten: lets go of it. From now on it can only be rebuilt, if it has a producer.
   void lose(ValueId value);
 
-  // The storage that holds a value now, without computing anything; null if none does. Throws UsageError if a held one
-  // was changed by somebody else.
+  // The storage that holds a value now, without computing anything; null if none does. `wanted_by`: the op that reads
+  // it; null if autograd unpacks it. Throws UsageError if a held value was changed by somebody else.
   c10::Storage content(ValueId value, const Op* wanted_by);
-  c10::Storage living_storage(ValueId value) const;  // the one it was recorded in, while that holds it
+  c10::Storage living_storage(ValueId value) const;  // that it was recorded in, while somebody has that unchanged
   bool is_living(ValueId value) const;               // whether there is one
   bool is_original(ValueId value, const c10::Storage& storage) const {
     return storages[this->value(value).storage].is(storage);
@@ -102,8 +104,8 @@ class Tape {
   void add_handle(Handle& handle);
   void remove_handle(Handle& handle);
   void drop_handle(Handle& handle);  // autograd let go of it
-  // The recipe of a value that is being overwritten must stay. It is counted as needed only if somebody looks for what can
-  // go meanwhile: to count along a long recipe for every operator would take the square of its length.
+  // The recipe of a value that is being overwritten must stay. That is counted as a need only once somebody looks for
+  // what can go: to count along a long recipe for every operator would take the square of its length.
   void need_recipe(ValueId value) { needed_recipes_.push_back({value}); }
   void recipe_not_needed(ValueId value);
   void count_needed_recipes();
@@ -121,11 +123,11 @@ class Tape {
   void begin_event() { ++clock_; }
   int64_t clock() const { return clock_; }  // events
   void used(ValueId id) { value(id).last_used = clock_; }
-  // When what backward asked for last was recorded; none while the program goes forward.
+  // How many ops had been recorded when the tensor was saved that backward asked for last; none in forward.
   OpId backward_at() const { return backward_at_; }
   void set_backward_at(OpId op) { backward_at_ = op; }
-  uint32_t next_replay() { return ++replays_; }    // marks the ops of one replay
-  uint32_t next_pricing() { return ++pricings_; }  // marks what one sum has counted
+  uint32_t next_replay() { return ++replays_; }    // a mark for the ops of one replay
+  uint32_t next_pricing() { return ++pricings_; }  // a mark for the ops and values that one walk has come to
 
   // For plan/simulate/demand.h.
   demand::Work& work(Alive) { return alive_work_; }
@@ -146,7 +148,7 @@ class Tape {
   Balancing balancing;
   Pressure pressure;
   EvictionMemory eviction;
-  void may_be_evicted(ValueId id) {  // it is now held or rebuilt
+  void may_be_evicted(ValueId id) {  // has just been held or rebuilt
     if (!std::exchange(value(id).listed, true)) eviction.there.push_back(id);
   }
   std::vector<StepCounters> counters;  // of everyone who recorded here
@@ -156,7 +158,7 @@ class Tape {
   std::shared_ptr<BudgetedStep> budgeted_step;  // of a step under a budget, else null
   std::shared_ptr<BudgetedStep> ended_step;     // the same, after its end
   std::shared_ptr<KnownSteps> known;            // of a session, else null
-  // A storage was written; its version is counted only afterwards.
+  // A storage was written, and its version counter will rise only later: settled at the next event.
   struct Written {
     ValueId before, after;
   };
@@ -173,7 +175,7 @@ class Tape {
   int64_t bytes() const;
 
   std::vector<std::unique_ptr<Op>> ops_;
-  size_t op_bytes_ = 0;  // they and what they refer to
+  size_t op_bytes_ = 0;  // of ops_ and what they refer to
   std::vector<Value> values_;
   std::vector<Settings> settings_;
   std::vector<c10::Storage> trash_;
@@ -184,7 +186,7 @@ class Tape {
   std::vector<NeededRecipe> needed_recipes_;
   demand::Work alive_work_, pending_work_, reach_work_;
   bool counts_reach_ = false;
-  bool dropping_ = false;  // a handle
+  bool dropping_ = false;  // a handle, right now
   bool closed_ = false;
   uint32_t replays_ = 0;
   uint32_t pricings_ = 0;

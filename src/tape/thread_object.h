@@ -1,5 +1,6 @@
-// An object that each thread has of its own, made when it is first asked for. The pointer to it is found without a call, which
-// matters to what is asked for several times per operator, and takes 8 bytes of the little a process has for such pointers.
+// An object that each thread has of its own, made when it is first asked for. The pointer to it is found without a
+// call, since some are asked for several times per operator. It takes 8 bytes of the static thread-local storage, of
+// which a process has little to spare for libraries loaded later.
 #pragma once
 
 #include <utility>

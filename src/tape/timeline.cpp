@@ -5,19 +5,14 @@
 namespace retrace {
 namespace {
 
-// So that a program which holds thousands of tensors does not pay for each of them at every operator.
+// So that a program which holds thousands of tensors does not pay for each of them at every event.
 constexpr size_t kLooksPerEvent = 512;
 
-// Of an event's window.
+// Of the memory that was live while an event was the latest one.
 void raise_peaks(plan::Event& event, int64_t peak, int64_t plain_peak) {
   const int64_t most_plain = std::max(event.other_peak - event.extra_at_peak, plain_peak);
   event.other_peak = std::max(event.other_peak, peak);
   event.extra_at_peak = event.other_peak - most_plain;
-}
-
-uint64_t mixed(uint64_t hash, uint64_t with) {
-  hash ^= with + 0x9E3779B97F4A7C15u + (hash << 6) + (hash >> 2);
-  return hash * 0xFF51AFD7ED558CCDu;
 }
 
 }  // namespace
@@ -32,7 +27,7 @@ Timeline::Timeline(std::shared_ptr<const NameTable> names, const WrittenStep& li
     prefix_hashes_.reserve(like.graph->ops.size());
     known_.reserve(like.graph->values.size());
   }
-  book_.emplace();
+  blocks_.emplace();
   peak_.emplace();
   end_window();
   const memory::Bytes live = memory::live();
@@ -213,7 +208,7 @@ void Timeline::dropped(Tape& tape, int32_t handle) {
   add_event(plan::EventKind::drop, handle);
 }
 
-uint64_t Timeline::begin_backward() { return mixed(hash_, ++backwards_); }
+uint64_t Timeline::begin_backward() { return plan::mixed(hash_, ++backwards_); }
 
 void Timeline::backward_begins(bool records) {
   if (follows_) return;
@@ -284,7 +279,7 @@ void Timeline::end(Tape& tape, double seconds) {
   if (!follows_) end_graph(tape);
   ended_peak_bytes_ = peak_->bytes();
   peak_.reset();
-  book_.reset();  // what outlives the step is for the next one like anything else from outside
+  blocks_.reset();  // what outlives the step is for the next one like anything else from outside
 }
 
 void Timeline::end_graph(Tape& tape) {
@@ -300,11 +295,11 @@ void Timeline::end_graph(Tape& tape) {
 }
 
 void Timeline::track(const c10::Storage& storage) {
-  if (book_) book_->track(storage);
+  if (blocks_) blocks_->track(storage);
 }
 
-// While the step is open the last event's window is too. And weights are known as such when an operator has read them, so
-// more may have been seen.
+// While the step is open the last event's window is too. And weights are known as such when an operator has read them,
+// so more may have been seen.
 plan::Graph Timeline::graph() const {
   if (follows_) return *like_.graph;
   plan::Graph graph = graph_;
@@ -319,10 +314,10 @@ plan::Graph Timeline::graph() const {
 }
 
 uint64_t Timeline::add_hash(Tape& tape, const Op& op, at::IntArrayRef result_bytes) {
-  hash_ = mixed(hash_, op.traits->name_hash);
+  hash_ = plan::mixed(hash_, op.traits->name_hash);
   for (const TensorArg& arg : op.args)  // backward is another if nobody wants a gradient
-    hash_ = mixed(hash_, static_cast<uint64_t>(arg.value) << 1u | (arg.has_gradient ? 1u : 0u));
-  for (const int64_t bytes : result_bytes) hash_ = mixed(hash_, static_cast<uint64_t>(bytes));
+    hash_ = plan::mixed(hash_, static_cast<uint64_t>(arg.value) << 1u | (arg.has_gradient ? 1u : 0u));
+  for (const int64_t bytes : result_bytes) hash_ = plan::mixed(hash_, static_cast<uint64_t>(bytes));
   if (follows_) {
     const auto& hashes = *like_.prefix_hashes;
     const bool same = ops_met_ < hashes.size() && hashes[ops_met_] == hash_;

@@ -1,4 +1,4 @@
-// One content of one storage, by concern.
+// A value: one content of one storage. Its fields stand in one struct per concern.
 #pragma once
 
 #include <c10/core/Storage.h>
@@ -11,56 +11,57 @@
 
 namespace retrace {
 
-// What it is.
+// What the value is.
 struct ValueOrigin {
   StorageId storage = kNone;
   OpId producer = kNone;     // none: a root. It cannot be rebuilt, only held
   OpId recorded_at = kNone;  // how many ops had been recorded: orders values in time, roots included
   at::ScalarType dtype = at::kFloat;
-  bool external = false;   // came from outside: a parameter, an input, a buffer
+  bool external = false;   // from outside the step: a parameter, an input, a buffer
   bool scratch = false;    // not the same bit for bit when rebuilt, and need not be
   bool unwritten = false;  // part of it is memory that no recorded operator has written
   int64_t bytes = 0;
-  int64_t written_begin = 0, written_end = 0;  // the part that was, while `unwritten`
+  int64_t written_begin = 0, written_end = 0;  // bytes that were written so far, while `unwritten`
 };
 
-// How it is held, and by whom. What ought to become of it is for tape/fate.h to say.
+// How its content is held, and by whom. What ought to become of it is for tape/fate.h to say.
 struct ValueHolding {
   const store::Kind* kind = nullptr;                               // how to hold it; null: as it is
   store::Content held;                                             // while alive: roots, kept values, cut vertices
   c10::Storage rebuilt;                                            // strong while pending
-  std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> given;  // to autograd, which may still have it
+  std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> given;  // what autograd was given, and may still have
   int64_t last_used = 0;                                           // by the tape's clock
   int32_t handles = 0;                                             // that stand for it
-  int32_t holders = 0;                                             // of its bytes, for the books: `held` and handles
+  int32_t holders = 0;                                             // that its bytes count as kept for: `held`, handles
   bool keep = false;        // the policy wants it held, and every later content of its storage with it
   bool expendable = false;  // goes before others when memory runs short
   bool consumed = false;    // an op on the tape reads it
 };
 
-// Its content as its operator left it, or as it was first seen: to notice writes that LibTorch does not count.
+// A mark of the content as its operator left it, or as it was first seen: to notice writes that LibTorch does not
+// count.
 struct ValueMark {
   bool marked = false;
-  bool marked_whole = false;  // all of its bytes, not a sample
+  bool marked_whole = false;  // `mark` is of all of its bytes, not of a sample
   bool dense = false;         // an operator wrote every byte of its storage
-  bool fleeting = false;      // may be written without notice: what reads it is not run again
-  int32_t looks = 0;
+  bool fleeting = false;      // may be written unnoticed: operators that read it are not run again
+  int32_t looks = 0;          // how often somebody looked whether it was written
   uint64_t mark = 0;
-  std::vector<uint64_t> parts;  // marks of the parts of a large content, if all of its bytes are marked
-  uint64_t first_look = 0;      // a place, see KnownSteps
+  std::vector<uint64_t> parts;  // in place of `mark`, for a large content of which all bytes are marked
+  uint64_t first_look = 0;      // where somebody looked first: a place, see KnownSteps
 };
 
-// What those who walk over the tape note, each for itself.
+// Notes of those who walk over the tape, each for itself.
 struct ValueScratch {
   int32_t uses = 0;            // within the running replay
   OpId last_read_by = kNone;   // of the ops that backward has not gone past
-  uint32_t priced = 0;         // the last time somebody summed over values
-  bool listed = false;         // in EvictionMemory
+  uint32_t priced = 0;         // the latest walk that came here: see Tape::next_pricing()
+  bool listed = false;         // in EvictionMemory::there
   bool segment_start = false;  // a rebuild in segments stopped here
-  bool weighed = false;        // a root: against what it lets be forgotten
+  bool weighed = false;        // a root, against what can be forgotten because it is held
 };
 
-// Flat, since plan/simulate/demand.h reads the values of any tape by these names.
+// All in one, since plan/simulate/demand.h reads the values of any tape by these names.
 struct Value : ValueOrigin, ValueHolding, ValueMark, DemandCounts, ValueScratch {};
 
 inline bool is_held(const Value& v) { return static_cast<bool>(v.held); }

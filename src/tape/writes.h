@@ -5,16 +5,17 @@
 
 namespace retrace {
 
-// Every event begins here: learns the versions in-place operators left, and tidies up after a backward.
+// Every event begins here. Learns the versions that in-place operators left, and tidies up after a backward.
 void begin_event(Tape& tape);
 
-// A write that does not count as one (BatchNorm's statistics, tensor.data()) changes a saved tensor, and autograd goes on
-// with the new content. So do we.
+// After a write that raises no version counter (BatchNorm's statistics, tensor.data()) autograd goes on with the new
+// content of a saved tensor. So do its handles.
 void handles_follow(Tape& tape, const Tape::Written& written);
 
-// `root` is about to be overwritten and is not copied: whatever needs it is rebuilt now and held.
+// `root` is about to be overwritten and is not copied: whatever is saved and needs it is rebuilt now and held.
 void secure_dependents(Tape& tape, ValueId root);
-// Bytes that would then be held. Of what somebody has now, only in a step under a budget, where it may be let go of later.
+// The bytes that would then be held. What somebody has now counts only in a step under a budget, where it may be let go
+// of later.
 int64_t bytes_to_secure(Tape& tape, ValueId root);
 
 }  // namespace retrace

@@ -1,5 +1,6 @@
 #include "testing/hooks.h"
 
+#include <atomic>
 #include <string>
 
 namespace retrace::detail {

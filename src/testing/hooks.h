@@ -1,7 +1,6 @@
 // Switches for tests: hostile settings and injected faults. Process-wide, off by default, not installed.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <stdexcept>
 
@@ -21,11 +20,12 @@ bool verify_everything();
 void set_recompute_everything(bool on);
 bool recompute_everything();
 
-// Recorded under no_grad, with nothing of them saved, before such operators are recorded no more.
+// After so many operators under no_grad of which autograd saved nothing, the next are not recorded.
 void set_most_in_vain(int64_t ops);
 int64_t most_in_vain();
 
-// The n-th operator recorded or replayed from now (0: the next) throws InjectedFault before it runs, once. Negative: none.
+// The n-th operator that is recorded or replayed from now on (0: the next) throws InjectedFault before it runs, once.
+// Negative: none does.
 void fail_operator_after(int64_t n);
 void maybe_fail_operator(const char* name);  // called by recorder and replay
 

@@ -1,5 +1,4 @@
 // Files, policies and paths that cannot be meant: one clear line each, its exit code, nothing half-written.
-#include <fstream>
 
 #include "plan/file/file.h"
 #include "process.h"

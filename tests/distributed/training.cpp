@@ -5,7 +5,6 @@
 
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,8 +63,8 @@ struct DataParallel {
   Tensor input;
 };
 
-// Each process has all rows of the batch and half of the columns, then rows, of each pair of weights. What comes out of a
-// collective cannot be rebuilt: most of the memory is in between.
+// Each process has all rows of the batch and half of the columns, then rows, of each pair of weights. What comes out of
+// a collective cannot be rebuilt: most of the memory is in between.
 struct TensorParallel {
   explicit TensorParallel(int rank) {
     at::manual_seed(rank + 1);

@@ -14,8 +14,8 @@ namespace retrace::test::examples {
 
 using cli::ExampleRun;
 
-// Held beside what a policy keeps: copies of small tensors that in-place operators overwrite (README, "Checkpoint a whole
-// step"). In miniature nothing that is forgotten makes up for them.
+// Held beside what a policy keeps: copies of small tensors that in-place operators overwrite (README, "Checkpoint a
+// whole step"). In miniature nothing that is forgotten makes up for them.
 constexpr int64_t kCopiedBytes = 4096;
 
 class Example : public ::testing::Test {
@@ -26,12 +26,12 @@ class Example : public ::testing::Test {
     return name;
   }
 
-  // A step that was never seen is given the percentage of the largest that was, with the optimizer state that has appeared
-  // since: an estimate. Of force_field's steps it is too high: 80 % came out at 82.7.
+  // A step that was never seen is given the percentage of the largest that was, with the optimizer state that has
+  // appeared since: an estimate. Of force_field's steps it is too high: 80 % came out at 82.7.
   static double percent_tolerance() { return name() == "force_field" ? 0.03 : 0; }
 
-  // Threads take turns as they like: how much is live at once differs from run to run, of the plain program too. A budget in
-  // bytes holds all the same.
+  // Threads take turns as they like: how much is live at once differs from run to run, of the plain program too. A
+  // budget in bytes holds all the same.
   static bool peak_is_reproducible() { return name() != "threads"; }
 
   static std::vector<ExampleRun> run(std::vector<std::string> arguments) {
@@ -53,8 +53,8 @@ class Example : public ::testing::Test {
     EXPECT_EQ(run.end_bytes, plain().end_bytes) << "something was not let go of";
   }
 
-  // `within` is the run that was given `bytes`. Only a step that was run shows what it needs, so a smallest budget may be
-  // followed by a larger one when a larger step comes: at most one per step.
+  // `within` is the run that was given `bytes`. Only a step that was run shows what it needs, so a smallest budget may
+  // be followed by a larger one when a larger step comes: at most one per step.
   static void expect_to_work_within(int64_t bytes, ExampleRun within) {
     for (size_t again = 0; again < plain().step_peak_bytes.size() && within.smallest_bytes; ++again) {
       if (!peak_is_reproducible()) return;  // of what the other threads will have, nobody knows

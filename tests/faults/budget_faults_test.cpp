@@ -1,5 +1,5 @@
-// Faults at every operator and every allocation of a step under a budget: of a first step, which evicts, and of one that
-// follows a plan.
+// Faults at every operator and every allocation of a step under a budget: of a first step, which evicts, and of one
+// that follows a plan.
 #include <gtest/gtest.h>
 
 #include <c10/util/Exception.h>
@@ -60,8 +60,8 @@ bool still_armed(int64_t n) {
   return false;
 }
 
-// As sweep() does for the other ways. But plans depend on times, so steps need not be equally long: whether a fault that was
-// not seen was swallowed, or never came, must be asked.
+// As sweep() does for the other ways. But plans depend on times, so steps need not be equally long: whether a fault
+// that was not seen was swallowed, or never came, must be asked.
 std::vector<Fault> sweep_budget(int warm, const std::function<void(int64_t)>& arm) {
   c10::SetStackTraceFetcher([] { return std::string(); });
   const Course course;

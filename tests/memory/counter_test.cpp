@@ -3,7 +3,6 @@
 
 #include <retrace/retrace.h>
 
-#include <cmath>
 #include <thread>
 
 #include "memory/allocator.h"

@@ -6,6 +6,7 @@
 
 #include "plan/brute.h"
 #include "plan/solve/plan.h"
+#include "plan/solve/planner.h"
 #include "plan/solve/strategies.h"
 #include "synthetic/graphs.h"
 
@@ -32,7 +33,7 @@ TEST(Bound, IsNeverAboveAnyChoicesOfThousandsOfRandomGraphs) {
     for (int i = 0; i < 6; ++i) {
       const Outcome outcome = simulator.run(random_choices(graph, random));
       // Its own peak is the tightest budget it fits.
-      EXPECT_LE(lower_bound(graph, outcome.peak_bytes), outcome.replay_seconds + 1e-9) << "seed " << seed;
+      EXPECT_LE(Planner(graph).lower_bound(outcome.peak_bytes), outcome.replay_seconds + 1e-9) << "seed " << seed;
     }
   }
 }
@@ -49,7 +50,8 @@ TEST(Bound, IsNeverAboveTheBestOfAllPlansOfTinyGraphs) {
     std::sort(budgets.begin(), budgets.end());
     budgets.erase(std::unique(budgets.begin(), budgets.end()), budgets.end());
     for (const int64_t budget : budgets)
-      EXPECT_LE(lower_bound(graph, budget), *best_of(*all, budget) + 1e-9) << "seed " << seed << " budget " << budget;
+      EXPECT_LE(Planner(graph).lower_bound(budget), *best_of(*all, budget) + 1e-9)
+          << "seed " << seed << " budget " << budget;
   }
   EXPECT_GT(graphs, 50);
 }
@@ -57,8 +59,8 @@ TEST(Bound, IsNeverAboveTheBestOfAllPlansOfTinyGraphs) {
 TEST(Bound, IsZeroWhereNothingHasToGo) {
   const Graph graph = synthetic_transformer(2);
   const int64_t plain = Simulator(graph).run(keep_saved(graph)).peak_bytes;
-  EXPECT_EQ(lower_bound(graph, plain), 0);
-  EXPECT_GT(lower_bound(graph, plain / 2), 0);
+  EXPECT_EQ(Planner(graph).lower_bound(plain), 0);
+  EXPECT_GT(Planner(graph).lower_bound(plain / 2), 0);
 }
 
 TEST(Bound, OfSeveralBackwardsIsThatOfEach) {
@@ -68,7 +70,7 @@ TEST(Bound, OfSeveralBackwardsIsThatOfEach) {
   ASSERT_EQ(Simulator(often).run(keep_saved(often)).peak_bytes, plain);
   for (const int percent : {80, 60}) {
     const int64_t budget = plain / 100 * percent;
-    EXPECT_GT(lower_bound(often, budget), 0.9 * 5 * lower_bound(once, budget)) << percent;
+    EXPECT_GT(Planner(often).lower_bound(budget), 0.9 * 5 * Planner(once).lower_bound(budget)) << percent;
   }
 }
 
@@ -77,7 +79,7 @@ TEST(Bound, NeverFallsWhenTheBudgetDoes) {
   const int64_t plain = Simulator(graph).run(keep_saved(graph)).peak_bytes;
   double before = 0;
   for (int percent = 100; percent >= 70; percent -= 5) {
-    const double now = lower_bound(graph, plain * percent / 100);
+    const double now = Planner(graph).lower_bound(plain * percent / 100);
     EXPECT_GE(now, before - 1e-3 * graph.seconds);
     before = now;
   }

@@ -1,7 +1,5 @@
 #include "plan/brute.h"
 
-#include <algorithm>
-
 namespace retrace::plan {
 namespace {
 

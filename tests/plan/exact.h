@@ -1,8 +1,8 @@
 // The exact optimum of the planner's model, by integer programming (Cbc, run as a program).
 //
-// The model is the bound's (plan/bound/bound.h) with whole choices instead of prices: hold in some way or rebuild each value, every
-// event within the budget, replays themselves taking no room. No plan is faster than its optimum; a plan that keeps what
-// the optimum keeps and fits is therefore the best there is.
+// The model is the bound's (plan/bound/bound.h) with whole choices instead of prices: hold in some way or rebuild each
+// value, every event within the budget, replays themselves taking no room. No plan is faster than its optimum; a plan
+// that keeps what the optimum keeps and fits is therefore the best there is.
 #pragma once
 
 #include <optional>

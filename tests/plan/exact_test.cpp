@@ -3,6 +3,7 @@
 
 #include "plan/exact.h"
 #include "plan/solve/plan.h"
+#include "plan/solve/planner.h"
 #include "plan/solve/strategies.h"
 #include "synthetic/graphs.h"
 
@@ -16,8 +17,8 @@ struct Compared {
   int budgets = 0, with_plan = 0, exact_fits = 0, equal = 0;
 };
 
-// At each budget: the bound is not above the optimum of the model, and no plan is below it. Where the optimum's own plan
-// fits, it is the best there is, and `best` comes within two percent of the step.
+// At each budget: the bound is not above the optimum of the model, and no plan is below it. Where the optimum's own
+// plan fits, it is the best there is, and `best` comes within two percent of the step.
 void compare(const Graph& graph, Compared& compared, const std::string& what) {
   Simulator simulator(graph);
   const int64_t plain = simulator.run(keep_saved(graph)).peak_bytes;
@@ -31,7 +32,7 @@ void compare(const Graph& graph, Compared& compared, const std::string& what) {
       continue;
     }
     ++compared.budgets;
-    EXPECT_LE(lower_bound(graph, budget), exact->seconds + kCbc) << where;
+    EXPECT_LE(Planner(graph).lower_bound(budget), exact->seconds + kCbc) << where;
     const Outcome outcome = simulator.run(exact->choices);
     const bool fits = outcome.peak_bytes <= budget;
     EXPECT_TRUE(answer.plan.has_value() || !fits) << where;

@@ -42,8 +42,8 @@ TEST(Quality, AResnet) {
   expect(synthetic_resnet(4), {{90, 0.016, 0.005}, {75, 0.056, 0.010}, {70, 0.082, 0.020}, {66, 0.150, 0.060}});
 }
 
-// Large activations first, blocks that overwrite what they read, and gradients that have filled up when backward comes to
-// the former: a replay there hardly fits. A percent above the smallest budget, 66.1 percent.
+// Large activations first, blocks that overwrite what they read, and gradients that have filled up when backward comes
+// to the former: a replay there hardly fits. A percent above the smallest budget, 66.1 percent.
 TEST(Quality, AResnetCloseToTheSmallestBudget) {
   expect(synthetic_resnet(4), {{67, 0.115, 0.035}, {68, 0.105, 0.030}});
 }

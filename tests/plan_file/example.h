@@ -40,7 +40,8 @@ inline Graph example() {
   return g;
 }
 
-// A step of `ops` operators: some in place, some results saved, unpacked in reverse, some with several ways to be held, some named.
+// A step of `ops` operators: some in place, some results saved, unpacked in reverse, some with several ways to be held,
+// some named.
 inline Graph random_graph(uint32_t seed, int ops) {
   std::mt19937 random(seed);
   const auto below = [&](int n) { return static_cast<int32_t>(random() % static_cast<uint32_t>(n)); };

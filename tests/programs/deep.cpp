@@ -53,7 +53,8 @@ class DeepUNetImpl : public nn::Module {
 };
 TORCH_MODULE(DeepUNet);
 
-// With oneDNN, LibTorch 2 has one operator for a whole layer of an LSTM: nothing to cut, and at most half of two layers to save.
+// With oneDNN, LibTorch 2 has one operator for a whole layer of an LSTM: nothing to cut, and at most half of two layers
+// to save.
 class WithoutOneDnn {
  public:
   WithoutOneDnn() { at::globalContext().setUserEnabledMkldnn(false); }
@@ -118,7 +119,8 @@ Program mass_and_springs() {
   });
 }
 
-// The force on a particle is the gradient of its energy, three times a step: each backward goes through the one before it.
+// The force on a particle is the gradient of its energy, three times a step: each backward goes through the one before
+// it.
 Program leapfrog() {
   constexpr int64_t kParticles = 64, kWidth = 32, kSteps = 12;
   nn::Sequential energy = mlp({4, kWidth, kWidth, 1});

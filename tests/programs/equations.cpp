@@ -17,7 +17,8 @@ Tensor change(const Tensor& state, const variable_list& weights) {
   return torch::tanh(state.mm(weights[0]) + weights[1]).mm(weights[2]) / kMoments;
 }
 
-// Keeps nothing of the way: backward goes back in time, and finds the gradients of each moment by a backward of its own.
+// Keeps nothing of the way: backward goes back in time, and finds the gradients of each moment by a backward of its
+// own.
 struct Adjoint : torch::autograd::Function<Adjoint> {
   static Tensor forward(AutogradContext* context, Tensor state, const Tensor& first, const Tensor& bias,
                         const Tensor& second) {

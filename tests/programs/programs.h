@@ -4,8 +4,8 @@
 //   Program program = unet();
 //   at::Tensor loss = program.step();
 //
-// All a program draws (weights, batches, noise) comes from the default generator: the same seed, the same training. Each is
-// small, but its activations outweigh its weights, as in the program it stands for.
+// All a program draws (weights, batches, noise) comes from the default generator: the same seed, the same training.
+// Each is small, but its activations outweigh its weights, as in the program it stands for.
 #pragma once
 
 #include <functional>
@@ -76,11 +76,11 @@ Program penalized_mlp();     // the penalty on its weights is computed first and
 struct Entry {
   std::string name;
   Program (*make)();
-  // Whether a percent is of the plain peak to the byte from the third step on. Not where steps differ in size, nor where the
-  // estimate of the plain peak is known to be wrong.
+  // Whether a percent is of the plain peak to the byte from the third step on. Not where steps differ in size, nor
+  // where the estimate of the plain peak is known to be wrong.
   bool percent_is_exact = true;
-  // Of the peak, that a plan may predict too much: when a node of a retained graph lets go of what it unpacked is not on the
-  // tape, so it is taken to have it until the next one begins.
+  // Of the peak, that a plan may predict too much: when a node of a retained graph lets go of what it unpacked is not
+  // on the tape, so it is taken to have it until the next one begins.
   double predicted_above = 0;
 };
 

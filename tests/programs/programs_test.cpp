@@ -112,8 +112,8 @@ TEST_P(Programs, StayWithinEightyPercentOrAreToldASmallestBudgetThatWorks) {
   // The second step is the first with the optimizer's state, which the first could not show.
   for (size_t i = 2; i < most.peaks.size() && GetParam().percent_is_exact; ++i)
     EXPECT_LE(most.peaks[i], plain.peaks[i] * 8 / 10) << "in step " << i;
-  // A step shows what it needs backward by backward, and the first one shows no optimizer's state: there may be one more
-  // refusal, and no third.
+  // A step shows what it needs backward by backward, and the first one shows no optimizer's state: there may be one
+  // more refusal, and no third.
   for (int again = 0; again < 2 && most.refusal; ++again) {
     const int64_t bytes = most.refusal->smallest_bytes;
     EXPECT_LE(bytes, highest(plain.peaks));

@@ -1,5 +1,5 @@
-// Recurrences that people write out themselves: states in the rows of one buffer, an agent's episode, messages on a graph, a
-// sequence in chunks.
+// Recurrences that people write out themselves: states in the rows of one buffer, an agent's episode, messages on a
+// graph, a sequence in chunks.
 #include "parts.h"
 
 namespace retrace::test::programs {

@@ -1,5 +1,6 @@
-// Policies on graphs that no single value cuts in two: a recurrent network, skips that reach over most of the network, an
-// encoder that every layer of a decoder reads, simulations with two states, a penalty that is computed first and added last.
+// Policies on graphs that no single value cuts in two: a recurrent network, skips that reach over most of the network,
+// an encoder that every layer of a decoder reads, simulations with two states, a penalty that is computed first and
+// added last.
 #include <torch/torch.h>
 
 #include <optional>

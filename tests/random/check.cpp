@@ -63,8 +63,8 @@ void add_to(Tally& tally, const Program& program, const Outcome& outcome, const 
 
 }  // namespace
 
-// Some kernels read beyond what was given to them, or before they wrote: LibTorch 1.13's BatchNorm with strided weights,
-// GELU's backward. With fresh memory filled otherwise the plain program then computes something else itself.
+// Some kernels read beyond what was given to them, or before they wrote: LibTorch 1.13's BatchNorm with strided
+// weights, GELU's backward. With fresh memory filled otherwise the plain program then computes something else itself.
 bool is_unsteady(const Program& program, const Outcome& plain) {
   memory::set_poison(true);
   const Outcome poisoned = run_plain(program);

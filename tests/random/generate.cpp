@@ -70,7 +70,7 @@ class Builder {
   bool inside(const std::string& kind) const;
 
   // Runs the statement and appends it if it ran and its results are worth having. One that must stay is appended also
-  // if it raises: a backward that a write has spoiled, which mend() will put right by taking out the write.
+  // if it raises: a backward that a write has spoiled, which remove_bad_writes() will take out.
   bool append(Statement statement, bool must_stay = false);
   bool acceptable(const Results& results);
   int any_differentiable();
@@ -419,7 +419,7 @@ Program generate(uint64_t seed, Mode mode) {
   for (uint64_t attempt = 0; attempt < 40; ++attempt) {
     program = Builder(seed, attempt, mode).build(may_raise);
     if (!goes_backward(program) && !dice.chance(0.02)) continue;
-    if (!may_raise && !mend(program)) continue;
+    if (!may_raise && !remove_bad_writes(program)) continue;
     if (mode == Mode::wild) {
       name_silent_writes(program);
       thin_out_late_writes(program, dice);

@@ -19,9 +19,10 @@ Outcome run_plain(const Program& program);
 
 // Takes out the writes that make a plain run raise (a saved tensor changed before backward), and only those; frees no
 // graph that is needed again. False if the program raises for another reason; it is then unchanged.
-bool mend(Program& program);
+bool remove_bad_writes(Program& program);
 
-// Gives silent writes the names they deserve (late_..., outside_...; see Statement). Statements that do not run keep theirs.
+// Gives silent writes the names they deserve (late_..., outside_...; see Statement). Statements that do not run keep
+// theirs.
 void name_silent_writes(Program& program);
 
 }  // namespace retrace::random

@@ -150,8 +150,8 @@ bool notices_all(const Outcome& plain, const Outcome& wrong_gradient) {
   return findings_of(plain, wrong, WildChecks{}, /*exactly=*/true).size() == 4;
 }
 
-// Counts programs whose perturbed gradient went unnoticed; of wild programs also other perturbations. Those are turned over
-// in a plain outcome: what is tested is the test.
+// Counts programs whose perturbed gradient went unnoticed; of wild programs also other perturbations. Those are turned
+// over in a plain outcome: what is tested is the test.
 int64_t self_check(const Arguments& arguments) {
   int64_t missed = 0;
   int64_t perturbed = 0;

@@ -1,4 +1,5 @@
-// Writes that no version counter tells of: through data_ptr, and into memory that LibTorch does not own. Wild programs only.
+// Writes that no version counter tells of: through data_ptr, and into memory that LibTorch does not own. Wild programs
+// only.
 #include "operators.h"
 
 namespace retrace::random {

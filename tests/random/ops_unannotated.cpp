@@ -1,6 +1,6 @@
-// Operators of a library that nobody has told Retrace about, whose schemas do not say what they write, or that take what
-// no tape can store. Called with gradients disabled or inside a torch::autograd::Function, as their authors do. Wild
-// programs only.
+// Operators of a library that nobody has told Retrace about, whose schemas do not say what they write, or that take
+// what no tape can store. Called with gradients disabled or inside a torch::autograd::Function, as their authors do.
+// Wild programs only.
 #include <torch/custom_class.h>
 #include <torch/library.h>
 

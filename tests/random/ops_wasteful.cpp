@@ -1,5 +1,5 @@
-// What takes memory and gives it back: graphs that nobody runs backward, large work without gradients, several backwards
-// in one step, sums whose bits depend on the number of threads. Wild programs only.
+// What takes memory and gives it back: graphs that nobody runs backward, large work without gradients, several
+// backwards in one step, sums whose bits depend on the number of threads. Wild programs only.
 #include "operators.h"
 
 namespace retrace::random {

@@ -20,7 +20,8 @@ void append_elements(std::string& bytes, const torch::Tensor& t) {
   for_each_offset(t, [&](int64_t offset) { bytes.append(data + offset * size, static_cast<size_t>(size)); });
 }
 
-// Whether a view is a leaf depends on who has asked: it learns that its base was written when somebody looks at its history.
+// Whether a view is a leaf depends on who has asked: it learns that its base was written when somebody looks at its
+// history.
 std::string describe(const torch::Tensor& t) {
   std::ostringstream out;
   out << t.scalar_type() << t.sizes() << " strides " << t.strides() << (t.requires_grad() ? " requires_grad" : "")

@@ -1,5 +1,5 @@
-// A random program as data: a flat list of statements over numbered values. Nothing here runs anything, so a program can
-// be printed, cut down and run again in another way.
+// A random program as data: a flat list of statements over numbered values. Nothing here runs anything, so a program
+// can be printed, cut down and run again in another way.
 #pragma once
 
 #include <cstdint>

@@ -69,7 +69,7 @@ TEST(RandomPrograms, MendingTakesOutOnlyTheWriteThatSpoilsBackward) {
   program.statements[6] = line("backward", {3}, {}, {0});
   program.statements.pop_back();
   ASSERT_TRUE(run_plain(program).thrown);
-  ASSERT_TRUE(mend(program));
+  ASSERT_TRUE(remove_bad_writes(program));
   EXPECT_FALSE(run_plain(program).thrown);
   EXPECT_EQ(program.statements.size(), 6u);
   EXPECT_TRUE(uses(program, "relu_"));

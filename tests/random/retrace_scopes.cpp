@@ -169,7 +169,8 @@ class RetraceScopes : public Scopes {
     if (given.fraction() == 1.0) note_broken("a budget of 100 % was refused");
     budgets_.smallest_named = std::max(budgets_.smallest_named, error.smallest_bytes - budgets_.start_bytes);
     budgets_.refused = scope.ints.at(kSessionNumber);
-    // Above what was live before: LibTorch itself leaks (views written in place and create_graph), from run to run more.
+    // Above what was live before: LibTorch itself leaks (views written in place and create_graph), from run to run
+    // more.
     budgets_.bytes[*budgets_.refused] = error.smallest_bytes - budgets_.start_bytes;
   }
 

@@ -87,8 +87,8 @@ std::vector<Program> programs_of(const Program& program, const ShapesRun& run) {
   return in_several_sizes(whole, kMostOthers);
 }
 
-// LibTorch's own graph of a second-order gradient through a write in place can refer to itself, and whatever it saved with it:
-// see compare() in outcome.cpp.
+// LibTorch's own graph of a second-order gradient through a write in place can refer to itself, and whatever it saved
+// with it: see compare() in outcome.cpp.
 bool may_leak(const Program& program) {
   const auto has = [&](auto predicate) {
     return std::any_of(program.statements.begin(), program.statements.end(), predicate);
@@ -100,8 +100,9 @@ bool may_leak(const Program& program) {
   return has(writes) && has([](const Statement& s) { return s.op == "grad" && s.ints.at(0) != 0; });
 }
 
-// When a node of a retained graph lets go of what it unpacked is not on the tape; and of content that is overwritten while a
-// graph stands (a weight, when it is updated), steps that follow a plan copy less than the one it was made from, or more.
+// When a node of a retained graph lets go of what it unpacked is not on the tape; and of content that is overwritten
+// while a graph stands (a weight, when it is updated), steps that follow a plan copy less than the one it was made
+// from, or more.
 bool is_predicted_exactly(const Program& program) {
   return std::none_of(program.statements.begin(), program.statements.end(),
                       [](const Statement& s) { return s.op == "update" || (is_backward(s) && s.ints.at(0) != 0); });
@@ -179,8 +180,8 @@ class Training {
     seen_.insert(&size);
     latest_ = &size;
     if (outcome.thrown || !run_.in_percent || budgets_.bytes.count(0) != 0) return {};
-    // The first only measures, and what is like it is a share of that; of others the plain peak is simulated.
-    // Graphs that LibTorch leaked in earlier programs are still there, and plain LibTorch would have all they had saved.
+    // The first only measures, and what is like it is a share of that; of others the plain peak is simulated. Graphs
+    // that LibTorch leaked in earlier programs are still there, and plain LibTorch would have all they had saved.
     const int64_t leaked = BudgetedStep::forgotten_by_ended_steps();
     const int64_t whole = budgets_.start_bytes + leaked + largest_with(size.start_bytes);
     const int64_t most = first ? whole : whole * run_.percent / 100;
@@ -203,7 +204,8 @@ class Training {
                                          std::to_string(*budgets_.predicted_bytes)};
   }
 
-  // A step that cannot do with its own share may have that of the largest so far, with what is live when it begins itself.
+  // A step that cannot do with its own share may have that of the largest so far, with what is live when it begins
+  // itself.
   int64_t largest_with(int64_t start_bytes) const {
     int64_t largest = 0;
     for (const Size* const size : seen_) largest = std::max(largest, with_start(*size, start_bytes));
@@ -213,8 +215,8 @@ class Training {
     return size.peak_bytes + std::max<int64_t>(start_bytes - size.start_bytes, 0);
   }
 
-  // By the next step, if a graph was still alive when the one before ended, or something came after its last backward: then it
-  // is about a step like that one which begins with what is live now.
+  // By the next step, if a graph was still alive when the one before ended, or something came after its last backward:
+  // then it is about a step like that one which begins with what is live now.
   ShapesFinding judge_refusal(const Size& size, const Outcome& outcome) {
     const Comparison compared = compare_before(size.plain, outcome, outcome.thrown->statement);
     if (compared.verdict == Verdict::different) return {ShapesFault::bits, compared.text};

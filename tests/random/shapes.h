@@ -1,6 +1,6 @@
-// One program at several sizes (resize.h), step after step in one session under a budget: steps that are new, that come back,
-// and that are like others. Each is compared with the plain run, bit for bit, and its peak with the budget and, if it followed a
-// plan, with what that predicted.
+// One program at several sizes (resize.h), step after step in one session under a budget: steps that are new, that come
+// back, and that are like others. Each is compared with the plain run, bit for bit, and its peak with the budget and,
+// if it followed a plan, with what that predicted.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,8 @@ ShapesFinding check_shapes(const Program& program, const ShapesChecks& checks, S
 // The programs that the steps run, and their order, for people.
 std::string shapes_text(const Program& program);
 
-// Seeds from `seed` on, `count` of them. Prints what it finds, shrunk, and the tally; returns how many programs were wrong.
+// Seeds from `seed` on, `count` of them. Prints what it finds, shrunk, and the tally; returns how many programs were
+// wrong.
 int64_t run_shapes(uint64_t seed, int64_t count, const ShapesChecks& checks, int64_t most_printed,
                    volatile uint64_t& current_seed);
 

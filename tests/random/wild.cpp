@@ -139,9 +139,9 @@ void add_to_row(WildTally::Row& row, const Judged& judged, const Stats& before) 
   }
 }
 
-// Not Retrace's fault: plain LibTorch computes something else itself if fresh memory is filled otherwise, or its own peak
-// moves (gradients that an earlier exception left in the engine's queue are freed). LibTorch also allocates some things
-// once per process; a wrong peak must come twice.
+// Not Retrace's fault: plain LibTorch computes something else itself if fresh memory is filled otherwise, or its own
+// peak moves (gradients that an earlier exception left in the engine's queue are freed). LibTorch also allocates some
+// things once per process; a wrong peak must come twice.
 void drop_unsteady(Judged& judged, const Program& program, size_t variant, const WildChecks& checks,
                    WildTally::Row* row) {
   if (judged.findings.empty()) return;
@@ -204,7 +204,8 @@ std::vector<Finding> findings_of(const Outcome& plain, const Outcome& other, con
   const double excess = static_cast<double>(other.body_peak_bytes) / static_cast<double>(plain.body_peak_bytes) - 1;
   if (other.body_peak_bytes > plain.body_peak_bytes + checks.slack_bytes)
     add(checks.peak, Fault::peak_above_plain, peaks_text(" above plain ", plain, other), excess);
-  // What LibTorch itself leaks (x.mul_(x) refers to itself), it may have had live at its peak; with Retrace it is freed.
+  // What LibTorch itself leaks (x.mul_(x) refers to itself), it may have had live at its peak; with Retrace it is
+  // freed.
   const int64_t least = plain.body_peak_bytes - std::max<int64_t>(plain.leaked_bytes, 0);
   if (exactly && (other.body_peak_bytes > plain.body_peak_bytes || other.body_peak_bytes < least))
     add(checks.plain_peak, Fault::peak_not_plain, peaks_text(" instead of plain ", plain, other), excess);

@@ -1,4 +1,5 @@
-// What is checked of wild programs beside their bits: that no policy and no budget takes more memory than plain LibTorch.
+// What is checked of wild programs beside their bits: that no policy and no budget takes more memory than plain
+// LibTorch.
 //
 // Each program runs as it is written, with all its scopes under each policy in turn, and as a whole in one step under a
 // budget. All of these runs must see what the plain run sees.

@@ -18,8 +18,8 @@ struct Failure {
   Finding finding;
 };
 
-// By what the failure is and, if programs are shrunk to know it, which statements it needs. Peaks also by variant; wrong
-// bits are wrong anywhere.
+// By what the failure is and, if programs are shrunk to know it, which statements it needs. Peaks also by variant;
+// wrong bits are wrong anywhere.
 using Kind = std::string;
 
 struct Kinds {

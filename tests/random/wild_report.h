@@ -1,5 +1,5 @@
-// Runs many wild programs and says where we stand: a table by variant and fault, and the smallest program of each kind of
-// failure.
+// Runs many wild programs and says where we stand: a table by variant and fault, and the smallest program of each kind
+// of failure.
 #pragma once
 
 #include "wild.h"

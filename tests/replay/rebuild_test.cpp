@@ -91,8 +91,8 @@ TEST(Rebuild, OfAnOperatorThatRunsABackwardOfItsOwnBeforeItsInputIsOverwritten) 
   EXPECT_TRUE(torch::autograd::grad({loss(start.clone())}, {w})[0].equal(plain));
 }
 
-// Autograd clones what an in-place product overwrites, and asks for the clone only after the product's result. Else a copy of
-// all that the product is a part of would wait for it.
+// Autograd clones what an in-place product overwrites, and asks for the clone only after the product's result. Else a
+// copy of all that the product is a part of would wait for it.
 TEST(Rebuild, MakesWhatIsWantedOfContentBeforeThatIsOverwritten) {
   constexpr int64_t kRows = 256, kColumns = 96;
   const Tensor x = torch::rand({kRows, 64}), w = torch::rand({64, 8 * kColumns});

@@ -67,7 +67,8 @@ struct Net : torch::nn::Module {
   torch::nn::ModuleList convolutions, norms;
 };
 
-// Steps of a small convolutional net, large enough that statistics take most of a batch norm's time; with a budget also what the tape of the last one says.
+// Steps of a small convolutional net, large enough that statistics take most of a batch norm's time; with a budget also
+// what the tape of the last one says.
 std::vector<std::string> train(const std::optional<Budget>& budget, plan::Graph* graph) {
   torch::manual_seed(5);
   Net net;

@@ -1,4 +1,5 @@
-// The hand trace against a little program that follows the same step with sets of names, and knows nothing of simulators.
+// The hand trace against a little program that follows the same step with sets of names, and knows nothing of
+// simulators.
 #include "report/hand_trace.h"
 
 #include <gtest/gtest.h>
@@ -35,8 +36,8 @@ struct Seen {
   int live = 0;
 };
 
-// Follows the net by the rules in words: forward keeps what the policy keeps of what autograd saves; backward makes what is
-// missing from what is there, keeps what it will ask for again, and forgets each thing after its last use.
+// Follows the net by the rules in words: forward keeps what the policy keeps of what autograd saves; backward makes
+// what is missing from what is there, keeps what it will ask for again, and forgets each thing after its last use.
 class ByHand {
  public:
   explicit ByHand(Names kept) : kept_(std::move(kept)) {

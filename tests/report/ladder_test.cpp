@@ -44,7 +44,8 @@ TEST(Ladder, OfAStepThatAllocatesNothingIsHarmless) {
   for (const BudgetPlan& rung : ladder(graph, 4, [](const std::string&) {})) EXPECT_EQ(rung.plan.replay_seconds, 0);
 }
 
-// Of a long step the smallest budget is what a named policy comes to, and a search of a few seconds may find no plan there.
+// Of a long step the smallest budget is what a named policy comes to, and a search of a few seconds may find no plan
+// there.
 TEST(Ladder, OfALongStepBeginsAtTheSmallestBudgetAndIsTheSameEveryTime) {
   const plan::Graph graph = plan::synthetic_transformer(220);
   ASSERT_TRUE(is_large(graph)) << graph.ops.size();

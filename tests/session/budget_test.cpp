@@ -105,8 +105,9 @@ TEST(Budget, TheSmallestThatARefusalNamesIsEnoughForAGraphThatIsRetained) {
   work.steps(work.smallest(), 3);
 }
 
-// When memory first runs short, the cheapest are remembered. Later the program lets go of something far cheaper. What is cheap
-// is measured: an operator that was interrupted is not, so the best of several steps counts, each the first of its session.
+// When memory first runs short, the cheapest are remembered. Later the program lets go of something far cheaper. What
+// is cheap is measured: an operator that was interrupted is not, so the best of several steps counts, each the first of
+// its session.
 TEST(Budget, LetsGoOfWhatTheProgramHadInHandWhenMemoryFirstRanShort) {
   RETRACE_SKIP_IF_HOSTILE();
   constexpr int64_t kNumbers = 1 << 18, kBytes = 4 * kNumbers;
@@ -219,8 +220,8 @@ TEST(Budget, InPercentIsOfThePeakThatTheFirstStepHad) {
               0.01 * static_cast<double>(work.plain_peak()));
 }
 
-// Of five steps; without a session those of the plain program. The first makes state before all else, so that the others are of
-// another kind, and the first of those goes by eviction.
+// Of five steps; without a session those of the plain program. The first makes state before all else, so that the
+// others are of another kind, and the first of those goes by eviction.
 std::vector<int64_t> peaks_of_steps(const std::function<void()>& run, Session* session) {
   std::vector<int64_t> peaks;
   Tensor state;

@@ -88,8 +88,8 @@ std::string outline(const plan::Graph& graph) {
   return text;
 }
 
-// Written out after many steps alike, as it would have been without them. One usual step comes first in both: it makes what
-// LibTorch makes once.
+// Written out after many steps alike, as it would have been without them. One usual step comes first in both: it makes
+// what LibTorch makes once.
 void expect_written_as_ever(const Policy& policy, const Work& work) {
   EXPECT_EQ(outline(tape_after(policy, kAlike, work)), outline(tape_after(policy, 2, work)));
 }

@@ -12,7 +12,8 @@ namespace retrace::test::held {
 
 using torch::Tensor;
 
-// Every policy takes at most the plain program's peak in every step; keep_all() and the first step in percent exactly that.
+// Every policy takes at most the plain program's peak in every step; keep_all() and the first step in percent exactly
+// that.
 void expect_no_more_than_plain(const std::function<Tensors(int)>& step, int steps = 3) {
   const Seen plain = train(nullptr, steps, step);
   for (const Named& named : named_policies()) {
@@ -173,7 +174,8 @@ struct Reverse : torch::autograd::Function<Reverse<View>> {
   static std::vector<Tensor> backward(torch::autograd::AutogradContext*, std::vector<Tensor> g) { return {-g[0]}; }
 };
 
-// Its forward runs without grad: the view it makes there is one that LibTorch cannot save through hooks until it is returned.
+// Its forward runs without grad: the view it makes there is one that LibTorch cannot save through hooks until it is
+// returned.
 TEST(Held, AGradientReversalLayerDoesNotSwitchRetraceOff) {
   RETRACE_SKIP_IF_HOSTILE();
   const Layers layers(12);

@@ -1,5 +1,5 @@
-// The list of bad input, each a clear error or clearly defined, nothing lost. (Unknown operators: policies_test;
-// segments and empty Sequentials: contract/sequential_test; limits: memory/counter_test.)
+// The list of bad input, each a clear error or clearly defined, nothing lost. (Unknown operators:
+// policies_test; segments and empty Sequentials: contract/sequential_test; limits: memory/counter_test.)
 #include <torch/torch.h>
 
 #include <retrace/retrace.h>

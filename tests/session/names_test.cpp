@@ -1,5 +1,5 @@
-// A saved tape can be read by people: weights by their paths, operators by their module, results by their shapes, and what
-// backward ran.
+// A saved tape can be read by people: weights by their paths, operators by their module, results by their shapes, and
+// what backward ran.
 #include <torch/torch.h>
 #include <unistd.h>
 

@@ -50,7 +50,8 @@ TEST(Percent, IsOfThePlainProgramInThisKindOfStepWithWhatIsLiveNow) {
   }
 }
 
-// What an inner backward let go of is read again by what makes the next point: the plain program does not hold it for that.
+// What an inner backward let go of is read again by what makes the next point: the plain program does not hold it for
+// that.
 TEST(Percent, IsOfThePlainProgramWhereAStepDescendsByInnerBackwards) {
   RETRACE_SKIP_IF_HOSTILE();
   const auto run = [](Session* session) {

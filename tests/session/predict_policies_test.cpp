@@ -1,5 +1,5 @@
-// What a named policy would do is predicted from a tape of one plain step: the peak to the byte, and every operator that
-// would be run again.
+// What a named policy would do is predicted from a tape of one plain step: the peak to the byte, and every operator
+// that would be run again.
 #include <torch/torch.h>
 
 #include <unistd.h>
@@ -81,7 +81,8 @@ TEST_P(EveryPolicy, TakesWhatWasPredictedFromAPlainStep) {
   for (const at::Tensor& parameter : model.parameters) parameter.mutable_grad().reset();
 }
 
-// What is padded is written part by part into one tensor, which an operator that runs again then reads while it allocates.
+// What is padded is written part by part into one tensor, which an operator that runs again then reads while it
+// allocates.
 TEST(PredictedPolicies, HoldForPackedSequences) {
   RETRACE_SKIP_IF_HOSTILE();
   namespace nn = torch::nn;
@@ -112,8 +113,8 @@ TEST(PredictedPolicies, HoldForPackedSequences) {
   expect_predicted(program);
 }
 
-// Of the gates, which are written in place, one is held as a cut vertex and as a result that is far smaller than what it is
-// made from.
+// Of the gates, which are written in place, one is held as a cut vertex and as a result that is far smaller than what
+// it is made from.
 TEST(PredictedPolicies, HoldWhereTwoRulesWantTheSameValue) {
   RETRACE_SKIP_IF_HOSTILE();
   namespace nn = torch::nn;
@@ -128,7 +129,8 @@ TEST(PredictedPolicies, HoldWhereTwoRulesWantTheSameValue) {
   expect_predicted(program);
 }
 
-// What is held between segments is not held for long where nothing in between needs it, and is copied where it is written.
+// What is held between segments is not held for long where nothing in between needs it, and is copied where it is
+// written.
 TEST(PredictedPolicies, HoldForASimulationInSegments) {
   RETRACE_SKIP_IF_HOSTILE();
   constexpr int64_t kPoints = 96, kSteps = 40;
@@ -148,8 +150,8 @@ TEST(PredictedPolicies, HoldForASimulationInSegments) {
   }
 }
 
-// Each inner backward goes back to states that the program no longer has, and leaves what it found to the next. Not to the byte
-// under selective(), where a node of a retained graph has something until it ends, which is not on the tape.
+// Each inner backward goes back to states that the program no longer has, and leaves what it found to the next. Not to
+// the byte under selective(), where a node of a retained graph has something until it ends, which is not on the tape.
 TEST(PredictedPolicies, HoldFromOneInnerBackwardToTheNext) {
   RETRACE_SKIP_IF_HOSTILE();
   constexpr int64_t kParticles = 48, kWidth = 24, kSteps = 6;

@@ -1,4 +1,5 @@
-// Roots that the program makes, reads and writes over in a step: what a step within a budget takes is what its plan said.
+// Roots that the program makes, reads and writes over in a step: what a step within a budget takes is what its plan
+// said.
 #include <torch/torch.h>
 
 #include "session/chain.h"

@@ -76,8 +76,8 @@ TEST_P(EveryModel, AcceptsTheSmallestBudgetThatARefusalNames) {
   EXPECT_NO_THROW(expect_held(train(training, budget(smallest)), smallest));
 }
 
-// Below the smallest budget eviction may do what no plan is known for. Then it goes on by eviction, and says so, instead of
-// looking for a plan before every step.
+// Below the smallest budget eviction may do what no plan is known for. Then it goes on by eviction, and says so,
+// instead of looking for a plan before every step.
 TEST_P(EveryModel, GoesOnByEvictionWhereThereIsNoPlanAndPlansNoMore) {
   const Training training{GetParam(), 6};
   const int64_t smallest = smallest_budget(training);

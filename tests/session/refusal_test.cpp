@@ -66,7 +66,8 @@ TEST(Refusal, TheSmallestBudgetIsOfTheWholeStepAndWorksWhenItIsGiven) { EXPECT_L
 
 TEST(Refusal, WithAnOptimizerThatMakesStateThereAreTwoAtMost) { EXPECT_LE(refusals(true), 2); }
 
-// Three rounds of forward and backward in a step, each of which leaves something behind; in the third step they are larger.
+// Three rounds of forward and backward in a step, each of which leaves something behind; in the third step they are
+// larger.
 struct Refused {
   int64_t smallest_bytes = 0;  // 0: it was not
   int step = 0;
@@ -196,7 +197,8 @@ TEST(Smallest, IsNotAboveThePlainPeakWhereContentIsOverwritten) {
   EXPECT_LE(bytes, plain_bytes);
 }
 
-// What the step was given and only the tape still has goes when memory runs short: the plain program had none of it by then.
+// What the step was given and only the tape still has goes when memory runs short: the plain program had none of it by
+// then.
 TEST(Smallest, IsEnoughWhereAProgramReplacesATensorByOneThatItMakesFromIt) {
   RETRACE_SKIP_IF_HOSTILE();
   const Tensor w = torch::randn({512, 512}).requires_grad_(), x = torch::randn({256, 512});
@@ -275,8 +277,8 @@ TEST(Smallest, ThePlainPeakIsEnoughWhereAWeightChangesWhileAGraphThatReadItStand
   for (const int64_t peak : seen.peaks) EXPECT_LE(peak, plain_bytes + kNumberBytes);
 }
 
-// The first batch norm is run again with the statistics of before: a copy of them is far smaller than all that was made from its
-// result and that the program has for now.
+// The first batch norm is run again with the statistics of before: a copy of them is far smaller than all that was made
+// from its result and that the program has for now.
 TEST(Smallest, IsEnoughWhereABatchNormUsesStatisticsThatItChangesLater) {
   RETRACE_SKIP_IF_HOSTILE();
   torch::manual_seed(1);

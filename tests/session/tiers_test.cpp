@@ -136,7 +136,8 @@ TEST(Tiers, ASmallKindOfStepMayTakeALargeOnesShareBeforeItGetsManyTimesAsSlow) {
     x.sum().backward();
   };
   Session session(budget("4%"), {.planning = Planning::foreground});
-  // Whether its own share makes it slow is told by measured times; one that something else on the machine made long is corrected.
+  // Whether its own share makes it slow is told by measured times; one that something else on the machine made long is
+  // corrected.
   constexpr int kSteps = 8;
   int slow_steps = 0;
   for (int i = 0; i < kSteps; ++i) {

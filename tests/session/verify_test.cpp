@@ -59,7 +59,8 @@ TEST(Verify, AKeptValueNeedsNoComparison) {
   EXPECT_NO_THROW(loss.backward());
 }
 
-// What ctc_loss returns for its backward has padding behind shorter targets, in which lies what was in that memory before.
+// What ctc_loss returns for its backward has padding behind shorter targets, in which lies what was in that memory
+// before.
 TEST(Verify, PaddingThatNobodyWritesIsNotCompared) {
   const Tensor scores = torch::randn({50, 4, 20}).requires_grad_();
   const Tensor targets = torch::randint(1, 20, {4, 12});

@@ -77,7 +77,8 @@ inline std::vector<Named> named_policies() {
           {"selective", selective()}, {"custom", custom([](const OpInfo& op) { return op.index % 3 == 0; })}};
 }
 
-// The same gradients plain, under each policy, and under budgets in percent and bytes; what is refused must be refused truly.
+// The same gradients plain, under each policy, and under budgets in percent and bytes; what is refused must be refused
+// truly.
 inline void expect_right_in_every_way(const std::function<Tensors(int)>& step) {
   const Seen plain = train(nullptr, 4, step);
   for (const Named& named : named_policies()) {

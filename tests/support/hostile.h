@@ -1,6 +1,7 @@
 // The same suite is run a second time under hostile settings (RETRACE_HOSTILE=1): every policy recomputes everything,
-// every scope verifies, memory is filled with NaN when allocated and when freed, work under no_grad soon is not recorded. Results must not change. A test that
-// counts what a particular policy keeps says so with RETRACE_SKIP_IF_HOSTILE.
+// every scope verifies, memory is filled with NaN when allocated and when freed, work under no_grad soon is not
+// recorded. Results must not change. A test that counts what a particular policy keeps says so with
+// RETRACE_SKIP_IF_HOSTILE.
 #pragma once
 
 #include <gtest/gtest.h>

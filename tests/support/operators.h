@@ -26,7 +26,8 @@ std::tuple<at::Tensor, at::Tensor> sine_and_cosine(const at::Tensor& x);
 at::Tensor fragile(const at::Tensor& x);
 void break_fragile(bool broken);
 
-// retrace_test::silent_double(Tensor x) -> (): doubles x in place, which neither the schema nor the version counter says.
+// retrace_test::silent_double(Tensor x) -> (): doubles x in place, which neither the schema nor the version counter
+// says.
 void silent_double(const at::Tensor& x);
 // The same of every tensor in a Dict(int, Tensor), which a recorder cannot store.
 void silent_double_of_all(const std::vector<at::Tensor>& tensors);

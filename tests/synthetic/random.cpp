@@ -1,4 +1,4 @@
-// Small, odd graphs: see synthetic_random() in synthetic.h.
+// Small, odd graphs: see synthetic_random() in graphs.h.
 #include <algorithm>
 #include <random>
 

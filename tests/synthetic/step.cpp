@@ -3,11 +3,6 @@
 #include <algorithm>
 
 namespace retrace::plan {
-namespace {
-
-uint64_t mixed(uint64_t hash, uint64_t item) { return (hash ^ item) * 0x9E3779B97F4A7C15U + (hash >> 29U); }
-
-}  // namespace
 
 SyntheticStep::SyntheticStep() { graph_.start_bytes = 0; }
 

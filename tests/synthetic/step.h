@@ -27,8 +27,8 @@ class SyntheticStep {
   void shortcut(double seconds) { graph_.ops.back().shortcut_seconds = seconds; }  // of the last operator
   void way(ValueId v, Way way) { graph_.values[static_cast<size_t>(v)].ways.push_back(std::move(way)); }
 
-  // A backward node, run in the reverse of the order they are declared in. It unpacks `saved`, takes a gradient as large
-  // as its result, gives one of `gradient_bytes`, and leaves `weight_bytes` of weight gradients behind.
+  // A backward node, run in the reverse of the order they are declared in. It unpacks `saved`, takes a gradient as
+  // large as its result, gives one of `gradient_bytes`, and leaves `weight_bytes` of weight gradients behind.
   void node(const std::vector<ValueId>& saved, double seconds, int64_t result_bytes, int64_t gradient_bytes,
             int64_t weight_bytes = 0);
 

@@ -9,7 +9,8 @@
 
 namespace retrace::test::evict {
 
-// Between the search for the cheapest value of all tapes and its eviction, another thread's backward may have let go of it.
+// Between the search for the cheapest value of all tapes and its eviction, another thread's backward may have let go of
+// it.
 TEST(Evict, WhatIsNotHeldAnyMoreCannotGo) {
   Tape tape{false, nullptr};
   const at::Tensor result = at::ones({1024});

@@ -91,7 +91,8 @@ TEST(Writes, BetweenForwardAndBackward) {
   });
 }
 
-// The first step that finds it so cannot go back. All later ones keep what they make of that buffer, also those of other kinds.
+// The first step that finds it so cannot go back. All later ones keep what they make of that buffer, also those of
+// other kinds.
 TEST(Writes, ABufferThatIsRefilledBeforeBackwardIsRememberedInEveryKindOfStep) {
   RETRACE_SKIP_IF_HOSTILE();
   const Layers layers;

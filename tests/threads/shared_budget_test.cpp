@@ -1,4 +1,5 @@
-// Threads that share a budget. In bytes it holds, or a step is refused; in percent it is of what all of them would take.
+// Threads that share a budget. In bytes it holds, or a step is refused; in percent it is of what all of them would
+// take.
 #include <gtest/gtest.h>
 
 #include <torch/torch.h>
@@ -91,7 +92,8 @@ TEST(SharedBudget, HoldsToTheByteWhileAllThreadsAreShortOfMemory) {
   EXPECT_GT(held, 0);
 }
 
-// Two steps that have all of their activations at the same time; of the first, one after the other. Returns the peak of the others.
+// Two steps that have all of their activations at the same time; of the first, one after the other. Returns the peak of
+// the others.
 int64_t peak_of_two_in_step(const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected, const char* share) {
   std::barrier both(2);
   std::atomic<int64_t> peak{0};
@@ -127,7 +129,8 @@ TEST(SharedBudget, InPercentIsOfWhatAllThreadsWouldTakeTogether) {
   const int64_t plain = peak_of_two_in_step(training.inputs, training.expected, nullptr) - before;
   const int64_t budgeted = peak_of_two_in_step(training.inputs, training.expected, "70%") - before;
   EXPECT_LT(budgeted, plain * 80 / 100);
-  // Each for itself would be content with 48 %. What a plan rebuilds in backward, the other has not got live at the same moment.
+  // Each for itself would be content with 48 %. What a plan rebuilds in backward, the other has not got live at the
+  // same moment.
   EXPECT_GT(budgeted, plain / 2) << "they let go of more than they were asked for";
 }
 

@@ -1,6 +1,5 @@
 // retrace bench examples: whole training programs within a budget against the same without Retrace.
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <memory>

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -101,8 +100,7 @@ void print_row(const std::vector<std::string>& cells) {
     const std::string blanks(cells[i].size() < width ? width - cells[i].size() : 0, ' ');
     line += i == 0 ? cells[i] + blanks : blanks + cells[i];
   }
-  line.erase(line.find_last_not_of(' ') + 1);
-  std::cout << line << std::endl;
+  std::cout << report::trimmed_line(std::move(line)) << std::flush;
 }
 
 void print(const Row& row) {

@@ -1,5 +1,4 @@
 // retrace bench region: what one tiny checkpoint costs, whatever is in it, and what recording one tiny operator costs.
-#include <algorithm>
 #include <chrono>
 #include <iostream>
 #include <stdexcept>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 
 #include <ATen/Context.h>
 
@@ -84,8 +83,8 @@ void check(const models::Model& model, std::vector<Contender>& contenders, Progr
   }
 }
 
-// Rounds in which everybody takes a turn, each beginning with another contender. A machine is slow for seconds or minutes
-// at a time, so a step is compared with the plain steps before and after it, which are never far.
+// Rounds in which everybody takes a turn, each beginning with another contender. A machine is slow for seconds or
+// minutes at a time, so a step is compared with the plain steps before and after it, which are never far.
 void time_rounds(const models::Model& model, const std::vector<Contender*>& contenders, int64_t rounds,
                  Progress& progress) {
   Contender& plain = *contenders.front();

@@ -1,5 +1,5 @@
-// retrace demo: one GPT trained three times, step by step beside each other: plain, with every block checkpointed, and within
-// half of plain's memory. Then a report of the plain step.
+// retrace demo: one GPT trained three times, step by step beside each other: plain, with every block checkpointed, and
+// within half of plain's memory. Then a report of the plain step.
 #include <cstdint>
 #include <filesystem>
 #include <iostream>

@@ -29,8 +29,8 @@ struct ExampleRun {
   std::vector<int> step_followed_plan;  // to its end: 1, else 0
 };
 
-// One per setting among the arguments, in their order; one plain run if there is none. What the program writes to stderr goes
-// to ours. Throws std::runtime_error if it cannot be started or prints something else.
+// One per setting among the arguments, in their order; one plain run if there is none. What the program writes to
+// stderr goes to ours. Throws std::runtime_error if it cannot be started or prints something else.
 std::vector<ExampleRun> run_example(const std::string& path, const std::vector<std::string>& arguments);
 
 }  // namespace retrace::cli

@@ -92,7 +92,7 @@ Explanation::Explanation(std::string path, const plan::Graph& g)
 std::string place_of(const plan::Graph& graph, size_t event) {
   if (event >= graph.events.size()) return "nowhere";
   const plan::Event& e = graph.events[event];
-  const bool forward = event < report::first_unpack(graph);
+  const bool forward = event < plan::first_unpack(graph);
   const std::string where = forward ? "forward, " : "backward, ";
   if (e.kind == EventKind::end) return where + "at the end";
   if (e.kind == EventKind::op) return where + "in " + operator_and_layer(graph.ops[at(e.id)]);

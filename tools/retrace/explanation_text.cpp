@@ -67,7 +67,7 @@ std::string curve(const Explanation& e, const report::PolicyFigures& figures, co
   return draw_curve(figures.event_peaks, times,
                     {.width = options.columns,
                      .top_bytes = e.full.peak_bytes,
-                     .first_unpack = report::first_unpack(e.graph),
+                     .first_unpack = plan::first_unpack(e.graph),
                      .peak_label = "peak " + human_bytes(figures.peak_bytes)});
 }
 

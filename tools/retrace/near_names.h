@@ -13,7 +13,8 @@ std::string did_you_mean(const std::string& name, const std::vector<std::string>
 // "a, b, c".
 std::string join(const std::vector<std::string>& names);
 
-// Throws BadInput if it is not: "[trace] no loss is called 'men', nothing was run; did you mean 'mean'? The losses are ...".
+// Throws BadInput if it is not: "[trace] no loss is called 'men', nothing was run; did you mean 'mean'? The losses are
+// ...".
 void check_is_known(const std::string& name, const std::vector<std::string>& known, const std::string& command,
                     const std::string& noun, const std::string& plural);
 

@@ -1,5 +1,4 @@
 // retrace plan: what a budget would take.
-#include <array>
 #include <cmath>
 #include <iostream>
 #include <map>

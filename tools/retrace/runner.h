@@ -45,7 +45,8 @@ class Runner {
   std::optional<int64_t> budget_bytes_;
 };
 
-// `count` budgets in bytes, spread evenly from the smallest that this model can be trained in to the plain peak. Runs two steps.
+// `count` budgets in bytes, spread evenly from the smallest that this model can be trained in to the plain peak. Runs
+// two steps.
 std::vector<std::string> sweep_of_budgets(const models::Model& model, int64_t count);
 
 // What `bench` compares when it is not told.

@@ -1,6 +1,5 @@
 // retrace trace: one training step of a model, as a tape file.
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iostream>

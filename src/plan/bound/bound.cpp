@@ -10,7 +10,22 @@ constexpr size_t kMostTimes = 48;
 constexpr int kBisections = 16;
 constexpr int kPatience = 4;           // steps without a gain before they become shorter
 constexpr double kProminent = 0.1;     // of the most that could be kept at once: less is no rise of its own
-constexpr double kCloseEnough = 5e-4;  // of the target: nobody measures less
+constexpr double kCloseEnough = 5e-4;  // of the step: nobody measures less
+
+// Turns the direction of the last step towards a subgradient, but never back against it: that stops zigzags across a
+// ridge. Returns the square of its new length.
+double turn(std::vector<double>& direction, const std::vector<double>& subgradient) {
+  double along = 0, norm = 0;
+  for (size_t i = 0; i < direction.size(); ++i) along += direction[i] * subgradient[i];
+  for (const double d : direction) norm += d * d;
+  const double deflection = along < 0 && norm > 0 ? -along / norm : 0;
+  norm = 0;
+  for (size_t i = 0; i < direction.size(); ++i) {
+    direction[i] = subgradient[i] + deflection * direction[i];
+    norm += direction[i] * direction[i];
+  }
+  return norm;
+}
 
 }  // namespace
 
@@ -62,8 +77,8 @@ std::vector<Bound::Rise> Bound::find_rises() const {
   return rises;
 }
 
-// Kept values fill up until backward begins and drain afterwards, so an event with less headroom than every other one that is
-// nearer to the turn is a constraint of its own. Of those, the tightest in each stretch of the step.
+// Kept values fill up until backward begins and drain afterwards, so an event with less headroom than every other one
+// that is nearer to the turn is a constraint of its own. Of those, the tightest in each stretch of the step.
 void Bound::choose_times(int64_t budget_bytes, const std::vector<int64_t>* reserved) {
   const auto events = static_cast<int32_t>(lifetimes_.events());
   const auto base = [&](int32_t t) { return lifetimes_.base()[at(t)] + (reserved ? (*reserved)[at(t)] : 0); };
@@ -203,19 +218,10 @@ void Bound::tighten(int64_t budget_bytes, double target_seconds, int steps, cons
   int idle = 0;
   for (int step = 0; step < steps; ++step) {
     if (cut_.stopped() || target_seconds - best_ <= kCloseEnough * graph_.seconds) break;
-    double norm = 0, along = 0;
     for (size_t i = 0; i < times_.size(); ++i) {
       if (excess[i] < 0 && current[at(times_[i])] <= 0) excess[i] = 0;
-      along += direction[i] * excess[i];
     }
-    for (size_t i = 0; i < times_.size(); ++i) norm += direction[i] * direction[i];
-    // Deflected: a step never turns back against the one before it, which stops zigzags across a ridge.
-    const double deflection = along < 0 && norm > 0 ? -along / norm : 0;
-    norm = 0;
-    for (size_t i = 0; i < times_.size(); ++i) {
-      direction[i] = excess[i] + deflection * direction[i];
-      norm += direction[i] * direction[i];
-    }
+    const double norm = turn(direction, excess);
     if (norm <= 0) break;
     const double stride = length * std::max(target_seconds - value, 1e-3 * std::abs(target_seconds)) / norm;
     for (size_t i = 0; i < times_.size(); ++i) {

@@ -1,9 +1,9 @@
 // A proven lower bound on the seconds any plan spends rebuilding, and the prices that prove it.
 //
-// At every event, what is live anyway and what is kept must fit the budget. Each such constraint gets a price in seconds
-// per byte; for any prices, the least cost of a selection (one minimum cut) minus the prices' worth of the bytes there are
-// is at most the seconds of any plan within the budget. The best prices are sought by subgradient steps at a few dozen
-// events that matter; whatever they are, the bound is valid.
+// At every event, what is live anyway and what is kept must fit the budget. Each such constraint gets a price in
+// seconds per byte. For any prices: the least cost of a selection (one minimum cut), less the price of the headroom at
+// every event, is at most the seconds of any plan within the budget. The best prices are sought by subgradient steps at
+// a few dozen events that matter; whatever they are, the bound is valid.
 #pragma once
 
 #include <vector>
@@ -19,15 +19,15 @@ class Bound {
  public:
   Bound(const Graph& graph, const Lifetimes& lifetimes, MinCut& cut);
 
-  // Raises the bound for this budget, until `steps` are spent or it is within `close_enough` of `target_seconds`, what
-  // the best plan known takes. Starts from the prices it had. `reserved` bytes, per event, are taken off the budget:
-  // with any, the result is no bound but closer to what a plan needs, since a replay takes memory too.
+  // Raises the bound for this budget, until `steps` are spent or it is close to `target_seconds`, which the best known
+  // plan takes. Starts from the prices of the last call. `reserved`: bytes by event that are taken off the budget. With
+  // any, the result is no bound; but its prices are closer to what a plan needs, since a replay takes memory too.
   void tighten(int64_t budget_bytes, double target_seconds, int steps, const std::vector<int64_t>* reserved = nullptr);
 
-  void reset();  // the prices
+  void reset();  // forgets the prices
 
   double seconds() const { return best_; }                               // the bound
-  const std::vector<double>& per_event() const { return best_prices_; }  // that prove it
+  const std::vector<double>& per_event() const { return best_prices_; }  // the prices that prove it
 
   // What is cheapest at given prices.
   Choices choices(const std::vector<double>& per_event);

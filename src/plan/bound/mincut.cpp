@@ -7,9 +7,6 @@
 #include <boost/graph/adjacency_list.hpp>
 #include <boost/graph/boykov_kolmogorov_max_flow.hpp>
 
-#include <algorithm>
-#include <cmath>
-
 namespace retrace::plan {
 namespace {
 

@@ -1,4 +1,5 @@
-// Seconds per byte, event by event, and what they make of values: the multipliers of the peak's constraints.
+// Prices of memory in seconds per byte, event by event, and what they make of values: the multipliers of the
+// constraints on the peak.
 #pragma once
 
 #include <vector>

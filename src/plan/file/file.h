@@ -5,8 +5,8 @@
 // what was there before.
 //
 // Readers believe nothing. A file that is missing, foreign, damaged, cut short, from a later version, or that describes
-// what cannot be (NaN seconds, negative bytes, an op that reads the future) is a UsageError that names the file. Reading
-// takes memory in proportion to the file's size, whatever its content claims.
+// what cannot be (NaN seconds, negative bytes, an op that reads the future) is a UsageError that names the file.
+// Reading takes memory in proportion to the file's size, whatever its content claims.
 #pragma once
 
 #include <string>

@@ -25,8 +25,8 @@ constexpr size_t kLongestReason = 200;
 constexpr const char* kWords =
     "one per value: keep (as it is), way1, way2, ... (as the tape lists them), rebuild, rebuild_each_time";
 
-// A count and lists of exceptions would be shorter than a word per value, but then a small file could ask for any amount
-// of memory.
+// A count and lists of exceptions would be shorter than a word per value, but then a small file could ask for any
+// amount of memory.
 std::string word_of(Choice choice) {
   if (choice == Choice::rebuild()) return "rebuild";
   if (choice == Choice::rebuild_each_time()) return "rebuild_each_time";
@@ -73,8 +73,8 @@ OrderedJson held_rows(const std::vector<HeldValues>& held) {
   return rows;
 }
 
-// Nesting costs the parser a hundred bytes per bracket; ours is shallow. (Asking the parser to tell while it parses takes
-// it quadratic time.)
+// Nesting costs the parser a hundred bytes per bracket; ours is shallow. (Asking the parser to tell while it parses
+// takes it quadratic time.)
 bool is_deep(std::string_view text) {
   int depth = 0;
   bool in_string = false;

@@ -13,8 +13,8 @@ namespace {
 constexpr int64_t kMostBytes = int64_t{1} << 60;
 constexpr double kMostSeconds = 1e12;
 
-// The most there can be: every value may begin one, and every unpack gives out one more. Whoever keeps a table by storage
-// can rely on its size being in proportion to the graph's.
+// The most there can be: every value may begin one, and every unpack gives out one more. Whoever keeps a table by
+// storage can rely on its size being in proportion to the graph's.
 size_t most_storages(const Graph& graph) { return graph.values.size() + graph.events.size(); }
 
 class Checker {

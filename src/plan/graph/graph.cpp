@@ -9,6 +9,12 @@ const std::string& Value::kind_of(int way) const {
   return way == kAsItIs ? as_it_is : ways[at(way - 1)].kind;
 }
 
+size_t first_unpack(const Graph& graph) {
+  const auto found = std::find_if(graph.events.begin(), graph.events.end(),
+                                  [](const Event& e) { return e.kind == EventKind::unpack; });
+  return static_cast<size_t>(found - graph.events.begin());
+}
+
 const Backward* backward_at(const Graph& graph, int32_t event) {
   const auto after = std::upper_bound(graph.backwards.begin(), graph.backwards.end(), event,
                                       [](int32_t e, const Backward& b) { return e < b.begin; });

@@ -1,8 +1,8 @@
 // One training step as the planner sees it: operators, values, what autograd saved, and when everything happened.
 //
 // A value is one content of one storage (see src/tape/tape.h). Bytes are of two kinds: those of values that an operator
-// of the step made and that could be forgotten, which a plan moves about, and all others, which the step's events
-// carry along as they were measured ("other": weights, gradients, optimizer state, scratch, whatever is not on the tape).
+// of the step made and that could be forgotten, about which a plan decides; and all others, which every event carries
+// as they were measured ("other": weights, gradients, optimizer state, scratch, whatever is not on the tape).
 #pragma once
 
 #include <cstdint>
@@ -39,16 +39,16 @@ inline constexpr size_t kLongestType = 15, kLongestName = 255;  // bytes
 struct Op {
   std::string name;
   double seconds = 0;
-  double shortcut_seconds = 0;  // of making its first result while the others are at hand; 0: it cannot be
+  double shortcut_seconds = 0;  // to make its first result while the others are at hand; 0: that cannot be done
   int64_t working_bytes = 0;    // the most it had allocated at once while it ran, results included
   Few<Arg, 2> args;
   Few<ValueId, 2> fresh;                 // results in storages of their own
   std::vector<Output> outputs;           // in the operator's own order, views included; empty if not known
   std::string module;                    // whose forward ran it, "blocks.3.mlp"; empty if not known
-  std::vector<int64_t> read_bytes = {};  // by argument: of the view of it that it saw; empty: of the whole values
+  std::vector<int64_t> read_bytes = {};  // by argument: of the view that it saw; empty: it saw the whole values
 };
 
-// Every value an op makes, fresh or in place; and whose content it reads.
+// Call f with every value that an op makes, fresh ones first; with every value whose content it reads.
 void for_each_output(const Op& op, auto f) {
   for (const ValueId v : op.fresh) f(v);
   for (const Arg& arg : op.args) {
@@ -61,7 +61,7 @@ void for_each_read(const Op& op, auto f) {
   }
 }
 
-// What running it again takes if all goes well.
+// What running it again takes at least.
 inline double least_seconds(const Op& op) { return op.shortcut_seconds > 0 ? op.shortcut_seconds : op.seconds; }
 
 // A way to hold a value other than as it is. The planner knows ways by these numbers alone.
@@ -109,9 +109,10 @@ struct Event {
   EventKind kind = EventKind::end;
   int32_t id = 0;
   int64_t other_bytes = 0;     // live when it began, without the values of the tape
-  int64_t other_peak = 0;      // the most of it from then (for an op: from its end) until the next event
+  int64_t other_peak = 0;      // the most of those from then (for an op: from its end) until the next event
   int64_t gradient_bytes = 0;  // those among other_bytes that are gradients
-  // Those that the plain program has not: copies of what is overwritten, and what only the tape still holds. Not in tape files.
+  // Those that the plain program has not: copies of what is overwritten, and what only the tape still holds. Not in
+  // tape files.
   int64_t extra_bytes = 0;    // among other_bytes
   int64_t extra_at_peak = 0;  // the plain program's peak is so much below other_peak
 };
@@ -123,7 +124,7 @@ struct BackwardOp {
   int32_t after_event = kNone;  // the last event before it
 };
 
-// One backward() or grad(), if others did not call it.
+// One backward() or grad() that was not called inside another.
 struct Backward {
   int32_t begin = 0, end = 0;  // events, the end excluded
   bool records = false;        // it makes a graph of its own (create_graph), so that it is recorded like a forward
@@ -134,7 +135,7 @@ struct Graph {
   std::vector<Value> values;
   std::vector<ValueId> handles;          // the value each saved tensor stands for
   std::vector<Event> events;             // in the order they happened: forward, then backward
-  std::vector<Backward> backwards;       // in order; empty: not known, and taken for one from the first unpack on
+  std::vector<Backward> backwards;       // in order; empty: not known, taken for one from the first unpack on
   std::vector<BackwardOp> backward_ops;  // in the order they ran
   int64_t start_bytes = 0;               // live when the step began; part of every event's other_bytes
   int64_t weight_bytes = 0;              // those among start_bytes that are weights
@@ -157,7 +158,7 @@ class Choice {
 
   constexpr bool holds() const { return code_ >= kHold; }
   constexpr int way() const { return code_ - kHold; }  // if it holds
-  constexpr size_t index() const { return code_; }     // for tables: rebuild, each time, way 0, way 1, ...
+  constexpr size_t index() const { return code_; }     // in tables: rebuild, each time, way 0, way 1, ...
   bool operator==(const Choice&) const = default;
 
  private:
@@ -167,7 +168,10 @@ class Choice {
 };
 using Choices = std::vector<Choice>;  // by value
 
-// The backward that an event is in, as far as the graph knows; null: in none.
+// The first event of backward; the number of events if it asks for nothing.
+size_t first_unpack(const Graph& graph);
+
+// The backward that an event is in, as far as the graph knows; null if it is in none.
 const Backward* backward_at(const Graph& graph, int32_t event);
 
 // One more than the largest id of a storage. A graph may name more storages than it has values.
@@ -179,7 +183,7 @@ std::vector<bool> keepable(const Graph& graph);
 // Everything that can be chosen for a value of so many ways.
 std::vector<Choice> all_choices(int ways);
 
-// As it can be followed: a value without that way is held as it is, and one that cannot be held is rebuilt.
+// The choice as it can be followed: a value without that way is held as it is, and one that cannot be held is rebuilt.
 inline Choice possible(Choice choice, const Value& value, bool keepable) {
   if (!choice.holds()) return choice;
   if (!keepable) return Choice::rebuild();
@@ -188,6 +192,11 @@ inline Choice possible(Choice choice, const Value& value, bool keepable) {
 
 // Of an operator's name. Not std::hash: signatures are written to files.
 uint64_t name_hash(std::string_view name);
+// A hash of all that went into `hash`, and of `with` after it.
+constexpr uint64_t mixed(uint64_t hash, uint64_t with) {
+  hash ^= with + 0x9E3779B97F4A7C15u + (hash << 6) + (hash >> 2);
+  return hash * 0xFF51AFD7ED558CCDu;
+}
 
 // Throws UsageError naming the first thing that does not hold: ids in range, an op reads what was made before it, bytes
 // and seconds finite and not negative, events that refer to what exists.

@@ -23,7 +23,8 @@ std::vector<Span> merged(std::vector<Span> spans) {
 
 }  // namespace
 
-Lifetimes::Lifetimes(const Graph& graph) : graph_(graph), base_(graph.events.size()) {
+Lifetimes::Lifetimes(const Graph& graph)
+    : graph_(graph), base_(graph.events.size()), first_unpack_(static_cast<int32_t>(plan::first_unpack(graph))) {
   const size_t count = graph.values.size();
   const std::vector<bool> can = plan::keepable(graph);
   keepable_.assign(can.begin(), can.end());
@@ -49,12 +50,10 @@ std::span<const Span> Lifetimes::spans(ValueId v, int way) const {
 }
 
 void Lifetimes::read_events() {
-  const size_t count = graph_.values.size();
   const auto end = static_cast<int32_t>(graph_.events.size());
   std::vector<int32_t> op_event(graph_.ops.size(), kNever), storage_released(storage_count(graph_), end);
-  std::vector<int32_t> unpacked(graph_.handles.size(), kNever), dropped(graph_.handles.size(), end);
-  std::vector<std::pair<ValueId, int32_t>> unpacks;
-  first_unpack_ = end;
+  std::vector<int32_t> dropped(graph_.handles.size(), end);
+  Unpacks unpacks;
   for (int32_t t = 0; t < end; ++t) {
     const Event& event = graph_.events[at(t)];
     switch (event.kind) {
@@ -65,7 +64,6 @@ void Lifetimes::read_events() {
         if (const int32_t s = graph_.values[at(event.id)].storage; s != kNone) storage_released[at(s)] = t;
         break;
       case EventKind::unpack:
-        first_unpack_ = std::min(first_unpack_, t);
         unpacks.emplace_back(graph_.handles[at(event.id)], t);
         break;
       case EventKind::drop:
@@ -75,35 +73,27 @@ void Lifetimes::read_events() {
         break;
     }
   }
-  made_.assign(count, kNever);
-  released_.assign(count, 0);
+  made_.assign(graph_.values.size(), kNever);
   for (size_t o = 0; o < graph_.ops.size(); ++o) {
-    for (const ValueId v : graph_.ops[o].fresh) made_[at(v)] = op_event[o];
-    for (const Arg& arg : graph_.ops[o].args)
-      if (arg.becomes != kNone) made_[at(arg.becomes)] = op_event[o];
+    for_each_output(graph_.ops[o], [&](ValueId v) { made_[at(v)] = op_event[o]; });
   }
-  for (size_t v = 0; v < count; ++v) {
+  released_.assign(graph_.values.size(), 0);
+  for (size_t v = 0; v < released_.size(); ++v) {
     const int32_t storage = graph_.values[v].storage;
     released_[v] = storage == kNone ? 0 : storage_released[at(storage)];
   }
+  find_asked(unpacks);
+  find_in_hand(dropped);
+}
+
+// What backward asks for, and what a replay reads at no price.
+void Lifetimes::find_asked(const Unpacks& unpacks) {
+  const size_t count = graph_.values.size();
   asked_.assign(count, 0);
   for (const auto& [v, t] : unpacks) {
     const bool program_has_it = last_content_[at(v)] != 0 && t < released_[at(v)];
     if (graph_.values[at(v)].producer != kNone && !program_has_it) asked_[at(v)] = 1;
   }
-  for (int32_t t = 0; t < end; ++t) {
-    const Event& event = graph_.events[at(t)];
-    if (event.kind != EventKind::unpack || dropped[at(event.id)] >= backward_end(t)) continue;
-    unpacked[at(event.id)] = std::min(unpacked[at(event.id)], t);
-  }
-  last_drop_.assign(count, -1);
-  in_hand_.resize(count);
-  for (size_t h = 0; h < graph_.handles.size(); ++h) {
-    const size_t v = at(graph_.handles[h]);
-    last_drop_[v] = std::max(last_drop_[v], dropped[h]);
-    if (unpacked[h] != kNever) in_hand_[v].push_back({std::max(unpacked[h], released_[v]), dropped[h]});
-  }
-  for (auto& spans : in_hand_) spans = merged(std::move(spans));
   const std::vector<int32_t> first_read = first_reads(unpacks);
   free_.assign(count, 0);
   for (size_t v = 0; v < count; ++v) {
@@ -111,28 +101,42 @@ void Lifetimes::read_events() {
   }
 }
 
-// Of the backward that an event is in. A node has what it has unpacked until that ends, at most; where there is one, until it
-// is dropped.
+// `dropped`: by handle, the event.
+void Lifetimes::find_in_hand(const std::vector<int32_t>& dropped) {
+  std::vector<int32_t> unpacked(graph_.handles.size(), kNever);
+  for (int32_t t = 0; at(t) < graph_.events.size(); ++t) {
+    const Event& event = graph_.events[at(t)];
+    if (event.kind != EventKind::unpack || dropped[at(event.id)] >= backward_end(t)) continue;
+    unpacked[at(event.id)] = std::min(unpacked[at(event.id)], t);
+  }
+  last_drop_.assign(graph_.values.size(), -1);
+  in_hand_.resize(graph_.values.size());
+  for (size_t h = 0; h < graph_.handles.size(); ++h) {
+    const size_t v = at(graph_.handles[h]);
+    last_drop_[v] = std::max(last_drop_[v], dropped[h]);
+    if (unpacked[h] != kNever) in_hand_[v].push_back({std::max(unpacked[h], released_[v]), dropped[h]});
+  }
+  for (auto& spans : in_hand_) spans = merged(std::move(spans));
+}
+
+// Of the backward that an event is in. A node has what it has unpacked until that ends, at most; where there is one,
+// until it is dropped.
 int32_t Lifetimes::backward_end(int32_t event) const {
   if (graph_.backwards.size() < 2) return kNever;
   const Backward* const backward = backward_at(graph_, event);
   return backward ? backward->end : kNever;
 }
 
-// By value: before then no replay reads it. Whoever rebuilds it, or something made from it, was asked for it or for that.
-std::vector<int32_t> Lifetimes::first_reads(const std::vector<std::pair<ValueId, int32_t>>& unpacks) const {
+// By value: before then no replay reads it. Whoever rebuilds it, or something made from it, was asked for it or for
+// that.
+std::vector<int32_t> Lifetimes::first_reads(const Unpacks& unpacks) const {
   std::vector<int32_t> first(graph_.values.size(), kNever);
   for (const auto& [v, t] : unpacks) first[at(v)] = std::min(first[at(v)], t);
   for (size_t o = graph_.ops.size(); o-- > 0;) {
     const Op& op = graph_.ops[o];
     int32_t earliest = kNever;
-    for (const ValueId v : op.fresh) earliest = std::min(earliest, first[at(v)]);
-    for (const Arg& arg : op.args) {
-      if (arg.becomes != kNone) earliest = std::min(earliest, first[at(arg.becomes)]);
-    }
-    for (const Arg& arg : op.args) {
-      if (!arg.shape_only) first[at(arg.value)] = std::min(first[at(arg.value)], earliest);
-    }
+    for_each_output(op, [&](ValueId v) { earliest = std::min(earliest, first[at(v)]); });
+    for_each_read(op, [&](ValueId v) { first[at(v)] = std::min(first[at(v)], earliest); });
   }
   return first;
 }
@@ -145,17 +149,11 @@ void Lifetimes::find_ends() {
   for (size_t o = graph_.ops.size(); o-- > 0;) {
     const Op& op = graph_.ops[o];
     int32_t op_end = kNever;
-    const auto result = [&](ValueId v) {
+    for_each_output(op, [&](ValueId v) {
       alive_end_[at(v)] = last_drop_[at(v)] >= 0 ? last_drop_[at(v)] : by_readers[at(v)];
       if (graph_.values[at(v)].producer != kNone) op_end = std::min(op_end, alive_end_[at(v)]);
-    };
-    for (const ValueId v : op.fresh) result(v);
-    for (const Arg& arg : op.args) {
-      if (arg.becomes != kNone) result(arg.becomes);
-    }
-    for (const Arg& arg : op.args) {
-      if (!arg.shape_only) by_readers[at(arg.value)] = std::min(by_readers[at(arg.value)], op_end);
-    }
+    });
+    for_each_read(op, [&](ValueId v) { by_readers[at(v)] = std::min(by_readers[at(v)], op_end); });
   }
 }
 

@@ -14,9 +14,7 @@ std::vector<char> saved_values(const Graph& graph) {
 std::vector<std::vector<OpId>> readers_of(const Graph& graph) {
   std::vector<std::vector<OpId>> readers(graph.values.size());
   for (size_t o = 0; o < graph.ops.size(); ++o) {
-    for (const Arg& arg : graph.ops[o].args) {
-      if (!arg.shape_only) readers[at(arg.value)].push_back(static_cast<OpId>(o));
-    }
+    for_each_read(graph.ops[o], [&](ValueId v) { readers[at(v)].push_back(static_cast<OpId>(o)); });
   }
   return readers;
 }
@@ -59,8 +57,8 @@ std::vector<char> released_in_forward(const Graph& graph) {
   return released;
 }
 
-// Read by one operator alone, which makes nothing but what it overwrites the root with: no copy is made for that to run again
-// (Arguments::copy_may_pay).
+// Read by one operator alone, which makes nothing but what it overwrites the root with: no copy is made for that to run
+// again (policy/overwritten_root.h).
 bool is_only_overwritten(const Graph& graph, const std::vector<OpId>& readers, ValueId root) {
   const Op& op = graph.ops[at(readers.front())];
   const auto overwrites = [&](const Arg& arg) { return arg.value == root && arg.becomes != kNone; };

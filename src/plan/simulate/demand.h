@@ -1,11 +1,12 @@
-// Who needs what: reference counts over a tape, three times. The runtime's tape and the simulator's share these rules.
+// Who needs what: three reference counts over a tape. The runtime's tape and the simulator's share these rules.
 //
 // A value is needed by a handle, or by an op that is needed to rebuild another value. It passes the need on to the op
 // that makes it only while it is not itself a source (held, or for `pending` also rebuilt). Counts move along the tape
 // with a work list, never by recursion: chains are as long as models are deep.
 //
-// A tape has value(id), op(id), nobody_alive(id), nobody_pending(id), nobody_reach(id), and a work list per kind; a value has
-// alive, pending, reach, producer, rebuilt and a function is_held(value); an op has alive, pending, reach, args.
+// A tape has value(id), op(id), nobody_alive(id), nobody_pending(id), nobody_reach(id), and work(Kind), a work list per
+// kind of count. A value has alive, pending, reach, producer, rebuilt, and a function is_held(value). An op has alive,
+// pending, reach, args.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,8 @@ struct Pending {
   static void nobody(auto& tape, int32_t id) { tape.nobody_pending(id); }
 };
 
-// By handles, through everything that is held: what a rebuild could come to need if more is let go of. Only roots end it.
+// What a rebuild could come to need if more is let go of. Counted from handles, through everything that is held: only
+// roots end it.
 struct Reach {
   static int32_t& of(auto& item) { return item.reach; }
   static bool is_source(const auto& v) { return v.producer < 0; }
@@ -50,7 +52,7 @@ void change_op(auto& op, int32_t by, Work& work) {
   }
 }
 
-// Works off the list down to `base`: what lies below belongs to whoever called us from within.
+// Works off the list down to `base`: what lies below belongs to a caller further up the stack.
 template <class Kind>
 void run(auto& tape, Work& work, size_t base) {
   while (work.size() > base) {
@@ -87,8 +89,8 @@ void change_need(auto& tape, int32_t value, int32_t by) {
   demand::run<Kind>(tape, work, work.size() - 1);
 }
 
-// Call before a value with content becomes a source, or after it ceased to be one: its need stops at it, or goes on to
-// its producer again.
+// Call before a value with content becomes a source, or after it has ceased to be one: then its need stops at it, or
+// goes on to its producer.
 template <class Kind>
 void becomes_source(auto& tape, int32_t value) {
   demand::pass_on<Kind>(tape, value, -1);

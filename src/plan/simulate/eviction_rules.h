@@ -1,11 +1,14 @@
-// What to let go of when memory runs short: whatever takes the least seconds per byte freed. Eviction (tape/evict.h) and its
-// simulation share these rules.
+// What to let go of when memory runs short: whatever takes the fewest seconds per byte freed. Eviction (tape/evict.h)
+// and its simulation share these rules.
 //
-// A step has weights(); op(id), is_op_alive(op), is_pending(op), first_look(op) (since start_looking()), looked_at(count); of a
-// value producer() (none: a root), recorded_at(), is_held(), is_rebuilt(), is_at_hand() (held, rebuilt, or somebody has it),
-// is_alive(), has_handle(), evictable_bytes() (0: it cannot go), since_use() (events), each_reader_down(value, op, f) (those that
-// read it, from `op` down, until f is true), each_way(value, f(way, bytes, seconds)) (to put it away); goes_forward(),
-// in_backward(), backward_at() (the op). Its Candidate is {value, score, way}.
+// A step has weights() and
+//   of an op: op(), is_op_alive(), is_pending(), first_look() (the first since start_looking()); looked_at(count);
+//   of a value: producer() (none: a root), recorded_at(), is_held(), is_rebuilt(), is_at_hand() (held, rebuilt, or
+//     somebody has it), is_alive(), has_handle(), evictable_bytes() (0: it cannot go), since_use() (events),
+//     each_reader_down(value, op, f) (ops that read it, from `op` down, until f returns true),
+//     each_way(value, f(way, bytes, seconds)) (to put it away);
+//   goes_forward(), in_backward(), backward_at() (the op).
+// Its Candidate is {value, score, way}.
 #pragma once
 
 #include <algorithm>
@@ -21,12 +24,13 @@
 
 namespace retrace::eviction {
 
-// What counts beside seconds and bytes. The powers are a compromise, tried out by simulation on tapes of our own models and
-// examples: a lower one in forward is better for nets of layers, and worse for recurrent ones near their smallest budget.
+// What counts beside seconds and bytes. The powers are a compromise, tried out by simulation on tapes of our own models
+// and examples: a lower one in forward is better for nets of layers, and worse for recurrent ones near their smallest
+// budget.
 struct Weights {
   double since_use = 0.5;           // power of the time since its last use, in forward
-  double until_use = 0.25;          // power of the time until it is wanted, in backward: of what is held since forward
-  double until_use_if_rebuilt = 1;  // and of what was rebuilt
+  double until_use = 0.25;          // power of the time until it is wanted, in backward, if held since forward
+  double until_use_if_rebuilt = 1;  // the same, if it was rebuilt
   double shared = 0.25;             // share of an operator's seconds if it is to run again anyway, for something else
 };
 
@@ -35,7 +39,7 @@ inline constexpr int kMostAncestors = 128;
 inline constexpr size_t kMostRanked = 32;
 inline constexpr int64_t kEventsRanked = 64;
 inline constexpr double kNoLimit = std::numeric_limits<double>::infinity();
-inline constexpr double kMuchWorse = 1.5;  // than the best was: by then others can be had that the program had in hand
+inline constexpr double kMuchWorse = 1.5;  // times: by now others can go that the program had in hand
 
 inline double power(double base, double exponent) {
   if (exponent == 0.5) return std::sqrt(base);
@@ -43,7 +47,8 @@ inline double power(double base, double exponent) {
   return exponent == 1 ? base : std::pow(base, exponent);
 }
 
-// In forward the program still has much that it will soon let go of.
+// Whether it is at hand by the time somebody wants the evicted value. What only the program has does not count in
+// forward: it will soon let go of much of that.
 bool will_be_at_hand(const auto& step, int32_t value) {
   if (!step.goes_forward() || step.producer(value) < 0) return step.is_at_hand(value);
   return step.is_held(value) || step.is_rebuilt(value);
@@ -57,7 +62,8 @@ double replay_seconds(const auto& step, int32_t id, int32_t wanted) {
   return shortcut ? op.shortcut_seconds : op.seconds;
 }
 
-// Beyond `most_seconds` it may take more than is returned.
+// The seconds to rebuild a value; none if it cannot be rebuilt. Above `most_seconds` it may take even more than is
+// returned.
 std::optional<double> seconds_to_rebuild(auto& step, int32_t value, double most_seconds, auto is_there) {
   double seconds = 0;
   int looked = 0;
@@ -72,7 +78,7 @@ std::optional<double> seconds_to_rebuild(auto& step, int32_t value, double most_
     const bool runs_anyway = step.is_op_alive(producer);
     seconds += replay_seconds(step, producer, wanted) * (runs_anyway ? step.weights().shared : 1);
     if (seconds > most_seconds) break;
-    // Beyond the limit only whether it is possible matters no more either: what is that deep has been kept so far.
+    // Beyond this many, whether it is possible does not matter either: what is that deep has been kept so far.
     if (++looked > kMostAncestors) continue;
     for (const auto& arg : step.op(producer).args) {
       if (arg.shape_only) continue;
@@ -84,14 +90,14 @@ std::optional<double> seconds_to_rebuild(auto& step, int32_t value, double most_
   return seconds;
 }
 
-// From what would be left without it, or none if that cannot be done.
+// The seconds to rebuild a value from what is left without it; none if that cannot be done.
 std::optional<double> seconds_to_rebuild(auto& step, int32_t value, double most_seconds = kNoLimit) {
   const auto later = seconds_to_rebuild(step, value, most_seconds, [&](int32_t v) { return will_be_at_hand(step, v); });
   return later ? later : seconds_to_rebuild(step, value, most_seconds, [&](int32_t v) { return step.is_at_hand(v); });
 }
 
-// Where backward, which has come to `here` and goes down, wants it: at an op that reads it and is to be run again, or whose
-// gradient needs it.
+// Where backward, which has come to `here` and goes down, wants the value: at an op that reads it and is to be run
+// again, or whose gradient needs it.
 int32_t next_use(auto& step, int32_t value, int32_t here) {
   int32_t found = step.recorded_at(value);
   step.each_reader_down(value, here, [&](int32_t reader) {
@@ -109,8 +115,8 @@ double time_away(auto& step, int32_t value) {
   return power(time, step.is_rebuilt(value) ? step.weights().until_use_if_rebuilt : step.weights().until_use);
 }
 
-// What it takes to be without it, in the way that takes least; none if it cannot go. A score above `most_score` says only
-// that it is: a long chain is not walked to its end for what turns out too expensive after a few operators.
+// What it takes to be without a value, in the cheapest way; none if it cannot go. A score above `most_score` says only
+// that it is above: a long chain is not walked to its end for what turns out too expensive after a few operators.
 template <class Step>
 auto priced(Step& step, int32_t value, double most_score = kNoLimit) {
   std::optional<typename Step::Candidate> best;
@@ -129,7 +135,7 @@ auto priced(Step& step, int32_t value, double most_score = kNoLimit) {
   return best;
 }
 
-// To look at all there is takes long, and memory that is short stays so for a while: the best few.
+// The best few candidates. To look at all values takes long, and memory that is short stays so for a while.
 template <class Candidate>
 struct Ranking {
   std::vector<Candidate> best;  // the best is last
@@ -137,8 +143,8 @@ struct Ranking {
   double score = 0;             // of the best, then
 };
 
-// What it takes to be without a value changes as others go: it counts as best while it is no worse than the next was, and not
-// much worse than the best.
+// The best candidate of a ranking. What it takes to be without a value changes as others go: the value still counts as
+// best while it is no worse than the next one was, and not much worse than the best was.
 template <class Step>
 auto best_ranked(Step& step, Ranking<typename Step::Candidate>& ranking, int64_t now) {
   std::optional<typename Step::Candidate> none;
@@ -157,7 +163,7 @@ auto best_ranked(Step& step, Ranking<typename Step::Candidate>& ranking, int64_t
   return none;
 }
 
-// `each_value(f)` calls f with each of those to choose from.
+// Ranks the values that `each_value(f)` calls f with.
 template <class Step>
 void rank(Step& step, Ranking<typename Step::Candidate>& ranking, int64_t now, auto each_value) {
   auto& best = ranking.best;  // for now a heap: the worst is first

@@ -1,5 +1,5 @@
-// A step without a plan: it keeps what autograd saves until memory runs short, and then lets go of whatever takes the least
-// seconds per byte.
+// A step without a plan: it keeps what autograd saves until memory runs short, and then lets go of whatever takes the
+// fewest seconds per byte.
 #pragma once
 
 #include <vector>
@@ -18,7 +18,7 @@ class EvictionSimulation final : public MakesSpace {
   struct Result {
     Outcome outcome;
     Choices choices;  // as they were in the end: what was let go of is rebuilt, or held in another way
-    std::vector<char> forgotten_again;  // by value: it had been rebuilt when it was let go of
+    std::vector<char> forgotten_again;  // by value: it was let go of after it had been rebuilt
   };
   // Gives up when rebuilding takes longer than `give_up_seconds`.
   Result run(Choices start, int64_t budget_bytes, double give_up_seconds = 1e300,

@@ -23,13 +23,13 @@ struct History {
     double seconds;
   };
 
-  // To be set before the run: at the highest point of this event everything live is listed.
+  // Set before the run: what is live at the highest point of this event is listed in `live`.
   size_t live_event = SIZE_MAX;
 
   std::vector<Owners> owners;          // by event, at its highest point
   std::vector<double> replay_seconds;  // by event: rebuilding, storing and loading
   std::vector<Rebuild> rebuilds;       // in the order they ran
-  std::vector<Fate> fates;             // by value: kept only if it was so whenever it was asked for
+  std::vector<Fate> fates;             // by value; kept: each time that backward asked for it
   std::vector<Live> live;              // of the tape's values
 
   void begin(size_t values, size_t events) {

@@ -1,8 +1,8 @@
 // Simulates choices that differ in little from a base, in time that depends on the difference.
 //
-// The run of the base saves its state at some events of backward, and when each value was first touched. Another choice for
-// a value changes nothing before that but what is live, so a run for it resumes from the last state saved before; and once
-// the value is no longer needed and all is as it was in one of the states, the rest is known.
+// The run of the base saves its state at some events of backward, and when each value was first touched. Another choice
+// for a value changes nothing before that event but what is live, so a run for it resumes from the last state before
+// it. Once the value is no longer needed and everything is as it was in one of the states, the rest is known.
 #pragma once
 
 #include <vector>
@@ -18,8 +18,8 @@ class IncrementalSimulation {
   explicit IncrementalSimulation(const Graph& graph, Effort* effort = nullptr);
 
   Outcome run(const Choices& choices, const Limits& limits);
-  Outcome rebase(const Choices& choices, const Limits& limits);  // the same, and these are the base from now on
-  void forget() { states_known_ = 0; }                           // the base
+  Outcome rebase(const Choices& choices, const Limits& limits);  // the same; these choices are the base from now on
+  void forget() { states_known_ = 0; }                           // forgets the base
 
  private:
   Outcome run_whole(const Choices& choices, const Limits& limits);

@@ -1,12 +1,14 @@
-// How a value is rebuilt: what runs again, what an operator may write over, and what stays when it has run. Replay and the
-// simulator share these rules.
+// How a value is rebuilt: what runs again, what an operator may write over, and what stays when it has run. Replay and
+// the simulator share these rules.
 //
-// A rebuild has plan(op) (from now on it is part of the rebuild, and uses what it reads) and is_planned(op); of an op has_op(),
-// is_pending(), args(), fresh(), each_result(op, f); of a value producer(), bytes(), pending_of(), uses_of() (ops of the rebuild
-// that are still to read it), has_content(value, op) (somewhere, for that op), is_at_hand(value, op) (that, or it only has to be
-// loaded), is_held(), is_rebuilt(), is_ours() (rebuilt, or this rebuild will), is_ours_alone() (rebuilt, and nobody else has it),
-// is_rebuilt_each_time() (never held until backward asks), free() (of what was rebuilt); and of the ops up to until(), all that it
-// makes goes again but what kept_until() has, sorted.
+// A rebuild has
+//   plan(op) (from now on the op is part of the rebuild, and uses what it reads), is_planned(op);
+//   of an op: has_op(), is_pending(), args(), fresh(), each_result(op, f);
+//   of a value: producer(), bytes(), pending_of(), uses_of() (ops of the rebuild that are still to read it),
+//     has_content(value, op) (somewhere, for that op), is_at_hand(value, op) (the same, or it has only to be loaded),
+//     is_held(), is_rebuilt(), is_ours() (rebuilt, or to be rebuilt by this rebuild), is_ours_alone() (rebuilt, and
+//     nobody else has it), is_rebuilt_each_time() (never held until backward asks), free() (what was rebuilt);
+//   until(), kept_until(): of what ops up to until() make, only the values in kept_until(), sorted, stay.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +22,7 @@ int32_t result_of(const auto& output) { return output.value; }
 
 // -- What runs --
 
-// All between the target, which is not at hand, and the nearest values that are. `work` is memory to use.
+// All ops between the target, which is not at hand, and the nearest values that are. `work` is memory to use.
 void find_ops(auto& rebuild, int32_t target, std::vector<int32_t>& order, std::vector<int32_t>& work) {
   work.assign(1, target);
   while (!work.empty()) {
@@ -36,12 +38,12 @@ void find_ops(auto& rebuild, int32_t target, std::vector<int32_t>& order, std::v
   std::sort(order.begin(), order.end());
 }
 
-// Its first result can be made from the others.
+// Whether the other results are there, from which a shortcut makes the first.
 bool others_are_there(const auto& fresh, auto is_there) {
   return std::all_of(fresh.begin() + 1, fresh.end(), [&](const auto& output) { return is_there(result_of(output)); });
 }
 
-// They are there, and nobody wants what the operator would have written.
+// Whether they are there, and nobody wants what the operator would have written.
 bool may_take_shortcut(auto& rebuild, int32_t op, double shortcut_seconds) {
   if (shortcut_seconds <= 0) return false;
   const auto is_wanted = [&](const auto& arg) {
@@ -54,7 +56,7 @@ bool may_take_shortcut(auto& rebuild, int32_t op, double shortcut_seconds) {
 
 // -- What stays --
 
-// When the rebuild has no use for it any more.
+// Whether a rebuilt value stays when the rebuild has no more use for it.
 bool stays(const auto& rebuild, int32_t value) {
   if (rebuild.pending_of(value) == 0 || rebuild.is_rebuilt_each_time(value)) return false;
   const int32_t op = rebuild.producer(value);
@@ -63,22 +65,23 @@ bool stays(const auto& rebuild, int32_t value) {
   return std::binary_search(kept.begin(), kept.end(), value);
 }
 
-// An operator has just made it.
+// Whether a value that an operator has just made is taken.
 bool is_taken(const auto& rebuild, int32_t value) {
   const bool is_there = rebuild.is_rebuilt(value) || rebuild.is_held(value);
   return !is_there && (rebuild.uses_of(value) > 0 || rebuild.pending_of(value) > 0);
 }
 
-// An operator that read it has run, or it was only passed through.
+// Frees a rebuilt value that does not stay, once the last operator that reads it has run.
 void release(auto& rebuild, int32_t value) {
   if (rebuild.uses_of(value) == 0 && rebuild.is_rebuilt(value) && !stays(rebuild, value)) rebuild.free(value);
 }
 
 // -- What is written over --
 //
-// An operator in place takes over the storage of what was rebuilt for it. If others are to read the old content later, when
-// backward asks for their results, it has to be copied first. Often they read a small part of it (a gate, a row of a buffer):
-// then it takes less memory, and no more time, to run them now and hold what they make.
+// An operator that writes in place takes over the storage of the value that was rebuilt for it. If others are to read
+// the old content later, when backward asks for their results, it has to be copied first. Often they read a small part
+// of it (a gate, a row of a buffer): then it takes less memory, and no more time, to run them now and hold what they
+// make.
 
 // How often an op reads a value.
 int32_t reads(const auto& rebuild, int32_t op, int32_t value) {
@@ -87,13 +90,13 @@ int32_t reads(const auto& rebuild, int32_t op, int32_t value) {
       std::count_if(args.begin(), args.end(), [&](const auto& arg) { return !arg.shape_only && arg.value == value; }));
 }
 
-// Whether anybody but `overwriting` waits.
+// Whether an op other than `overwriting` waits for the value.
 bool is_waited_for(const auto& rebuild, int32_t value, int32_t overwriting) {
   const int32_t pending = rebuild.pending_of(value);
   return pending > 0 && pending > (rebuild.is_pending(overwriting) ? reads(rebuild, overwriting, value) : 0);
 }
 
-// Else it writes over a copy.
+// Whether `op` may write over the value itself. If not, it writes over a copy.
 bool may_write_over(const auto& rebuild, int32_t op, int32_t value) {
   return rebuild.is_ours_alone(value) && rebuild.uses_of(value) <= reads(rebuild, op, value) &&
          !is_waited_for(rebuild, value, op);
@@ -114,8 +117,8 @@ bool can_run_now(const auto& rebuild, int32_t op, int32_t value, int64_t& bytes)
   return all_stay;
 }
 
-// The ops that wait for `value`, which `overwriting` is about to write over, if all who wait can be run now and what they make
-// is no larger than a copy; else none.
+// The ops that wait for `value`, which `overwriting` is about to write over: if all of them can be run now, and what
+// they make is no larger than a copy. Else none.
 std::vector<int32_t> readers_to_run(const auto& rebuild, int32_t overwriting, int32_t value) {
   std::vector<int32_t> readers;
   int32_t waiting = rebuild.pending_of(value);
@@ -132,7 +135,7 @@ std::vector<int32_t> readers_to_run(const auto& rebuild, int32_t overwriting, in
   return readers;
 }
 
-// Adds them to `order`, the ops of a rebuild, sorted.
+// Adds such readers to `order`, the ops of a rebuild, sorted.
 void run_readers_first(auto& rebuild, std::vector<int32_t>& order) {
   const size_t count = order.size();
   for (size_t i = 0; i < count; ++i) {

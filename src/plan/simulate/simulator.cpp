@@ -25,8 +25,6 @@ struct Simulator::State {
 
 Simulator::Simulator(const Graph& graph, Effort* effort) : state_(std::make_unique<State>(graph, effort)) {}
 Simulator::~Simulator() = default;
-Simulator::Simulator(Simulator&&) noexcept = default;
-Simulator& Simulator::operator=(Simulator&&) noexcept = default;
 
 namespace {
 

@@ -43,9 +43,7 @@ StepSimulation::StepSimulation(const Graph& graph, Effort* effort, bool is_plain
     first_ops_.push_back({op.args});
     costs_.push_back({rounded(op.seconds), rounded(op.shortcut_seconds), op.working_bytes});
   }
-  const auto unpack = [](const Event& e) { return e.kind == EventKind::unpack; };
-  first_unpack_ =
-      static_cast<size_t>(std::find_if(graph.events.begin(), graph.events.end(), unpack) - graph.events.begin());
+  first_unpack_ = plan::first_unpack(graph);
   for (size_t e = 0; e < graph.events.size(); ++e) {
     if (graph.events[e].kind == EventKind::drop) dropped_[at(graph.events[e].id)] = e;
   }
@@ -74,8 +72,8 @@ void StepSimulation::find_nodes() {
   }
 }
 
-// A saved tensor that is written in place before backward stands for what it becomes: one handle is dropped and, at once,
-// another of the same storage saved. (handles_follow() in tape/writes.cpp)
+// A saved tensor that is written in place before backward stands for what it becomes: one handle is dropped and, at
+// once, another of the same storage saved. (handles_follow() in tape/writes.cpp)
 void StepSimulation::find_moves() {
   moves_.resize(graph_.handles.size());
   for (size_t e = 0; e + 1 < graph_.events.size(); ++e) {

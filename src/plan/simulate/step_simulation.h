@@ -1,8 +1,9 @@
 // One step, event by event, by the runtime's own rules: the inside of the simulator.
 //
-// Who needs what, what a rebuild runs again and lets go of, what is swept and what is evicted are rules that the runtime shares
-// (demand.h, rebuilding.h, sweep.h, eviction_rules.h). What is written here alone is when something is held, as src/tape/tape.cpp
-// and the recorder do it. A change there belongs here too; tests/session/predict_test.cpp compares the two.
+// Who needs what, what a rebuild runs again and lets go of, what is swept and what is evicted are rules that the
+// runtime shares (demand.h, rebuilding.h, sweep.h, eviction_rules.h). What is written here alone is when something is
+// held, as src/tape/tape.cpp and the recorder do it. A change there belongs here too; tests/session/predict_test.cpp
+// compares the two.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,7 @@ struct SimValue {
   int16_t way = kNone;  // in which it is held
 };
 inline bool is_held(const SimValue& v) { return v.way != kNone; }
-// No way of its own: it was rebuilt for a node that drops it as soon as it has run, and is held until then.
+// In place of a way: it was rebuilt for a node of autograd that drops it as soon as it has run, and is held until then.
 inline constexpr int16_t kUnpacked = -2;
 
 struct SimOp {
@@ -41,7 +42,7 @@ struct Buffer {
   bool rebuilt = false;
 };
 
-// All there is to know between two events; what follows depends on nothing else.
+// The state between two events. What follows depends on nothing else.
 struct SimulationState {
   size_t next_event = 0;
   bool in_backward = false;
@@ -56,18 +57,18 @@ struct SimulationState {
   std::vector<int32_t> in_hand;   // by handle: the buffer its node has unpacked
   std::vector<HandleId> saved;    // that the next backward may ask for; of several, all that are not gone
   std::vector<HandleId> passing;  // unpacked by this backward, and not dropped by it
-  int64_t live = 0;               // of the tape's values, with what follows among it
+  int64_t live = 0;               // bytes of the tape's values, held_bytes and rebuilt_bytes included
   int64_t held_bytes = 0, rebuilt_bytes = 0;
   double replay_seconds = 0;
   int64_t ops_replayed = 0;
 };
 
-// By event, the most that was live: before it changed what is held, and then.
+// By event, the most that was live: before the event changed what is held, and after.
 struct Peaks {
   std::vector<int64_t> early, late;
 };
 
-// Who lets go of something before a budget would be broken.
+// Whoever lets go of values before a budget would be broken.
 class MakesSpace {
  public:
   virtual ~MakesSpace() = default;
@@ -76,20 +77,21 @@ class MakesSpace {
 
 class StepSimulation {
  public:
-  // Both must outlive it. The plain program: what autograd saves is held until it is dropped, and nothing can be rebuilt.
+  // Both must outlive it. The plain program: what autograd saves is held until it is dropped, and nothing can be
+  // rebuilt.
   explicit StepSimulation(const Graph& graph, Effort* effort = nullptr, bool is_plain = false);
 
   // When to stop early.
   struct Limits {
     int64_t bytes = INT64_MAX;  // of the peak
     double seconds = 1e300;     // of replay
-    double cost = 1e300;        // of replay and the bytes above a budget together, at their price:
+    double cost = 1e300;        // seconds of replay, and of the bytes above a budget at this price:
     Price price = {};
   };
 
   void begin(const Choices& choices, const Limits& limits);     // `choices` must last
-  void follow(StepRules* rules) { rules_ = rules; }             // beside the choices, in whole runs
-  void ask_for_space(MakesSpace* from, int64_t budget_bytes) {  // in whole runs
+  void follow(StepRules* rules) { rules_ = rules; }             // as well as the choices; in whole runs only
+  void ask_for_space(MakesSpace* from, int64_t budget_bytes) {  // in whole runs only
     makes_space_ = from;
     space_bytes_ = budget_bytes;
   }
@@ -104,9 +106,9 @@ class StepSimulation {
   void recount();
   void finish_as(const SimulationState& state, const Outcome& whole);  // as that run did from then on
 
-  // As if forward had followed the choice for a value as it is now. At any time before somebody touches the value.
+  // Changes the state as if forward had followed the choice that a value has now. Before anything touches the value.
   void change_choice(ValueId id);
-  bool drops_in_forward() const { return drops_in_forward_; }  // what a graph that died there had saved
+  bool drops_in_forward() const { return drops_in_forward_; }  // a graph died there, with what it had saved
 
   const Graph& graph() const { return graph_; }
   const SimulationState& now() const { return now_; }
@@ -114,14 +116,14 @@ class StepSimulation {
   size_t first_unpack() const { return first_unpack_; }  // an event: where forward has ended
   const Peaks& peaks() const { return peaks_; }
   size_t storages() const { return released_.size(); }
-  std::vector<Simulator::Live> live_at_next_peak();  // in the next event, which happens
+  std::vector<Simulator::Live> live_at_next_peak();  // runs the next event; what was live at its highest point
 
   Outcome outcome;
   bool wants_event_peaks = false;  // and peaks()
   History* history = nullptr;      // to be written, if any
 
-  // Who touches what: the first event in which a value or an operator was looked at, or the earliest such event of
-  // what is looked at now.
+  // Records by value and by op the first event that touched it; or finds the earliest such event of what is touched
+  // now.
   enum class Touches : uint8_t { ignore, record, compare };
   void track_touches(Touches touches);
   void clear_touches();
@@ -158,15 +160,15 @@ class StepSimulation {
   void hold_rebuilt(ValueId id);
   void stop_holding(ValueId id);
   void forget_rebuilt(ValueId id);
-  void add_held(int64_t bytes);        // that are no value's own
+  void add_held(int64_t bytes);        // of copies, which are no value's own
   bool has_storage(ValueId id) const;  // with this content or a later one
   bool is_living(ValueId id) const;    // with this content
-  bool is_shared(ValueId id) const;    // not only the tape has it
+  bool is_shared(ValueId id) const;    // somebody beside the tape has it
   bool is_dropping() const { return dropping_; }
   bool keeps_root(HandleId handle) const { return saved_root_[at(handle)] != 0; }
   int64_t live_bytes() const { return other_ + now_.live; }
-  int64_t bytes_in_passing() const { return passing_bytes_; }  // of those: what a replayed operator writes on
-  // Of what the running rebuild makes up to an op, only these values stay, sorted.
+  int64_t bytes_in_passing() const { return passing_bytes_; }  // of live_bytes(): what a replayed operator writes on
+  // Of what the running rebuild makes up to op `until`, only the values of `but`, sorted, stay.
   void pass_through(OpId until, std::vector<ValueId> but);
 
  private:
@@ -245,10 +247,10 @@ class StepSimulation {
   void free_rebuilt(ValueId id);
 
   const Graph& graph_;
-  Effort* const effort_;  // or none
+  Effort* const effort_;  // may be null
   const bool is_plain_;
-  const std::vector<bool> keepable_;
-  std::vector<char> repeatable_;  // by op: makes something that can be made again
+  const std::vector<bool> keepable_;  // by value
+  std::vector<char> repeatable_;      // by op: makes something that can be made again
   bool drops_in_forward_ = false;
   std::vector<char> moves_;  // by handle: see find_moves()
   bool dropping_ = false;    // a saved tensor
@@ -260,11 +262,11 @@ class StepSimulation {
   std::vector<int64_t> bytes_;      // by value; 0 for what came from outside
   size_t first_unpack_ = 0;
   const bool several_;            // backwards
-  bool sweeps_ = false;           // as a backward begins: there may be what nothing needs
-  std::vector<int32_t> node_;     // by handle: whose it is, as the backward that unpacks it last shows
+  bool sweeps_ = false;           // when a backward begins, since there may be what nothing needs
+  std::vector<int32_t> node_;     // by handle: the node that saved it, as the last backward that unpacks it shows
   std::vector<size_t> dropped_;   // by handle: the event; none: the end
   std::vector<size_t> offered_;   // by value: the event in which forward first asks whether to hold it; none: the end
-  std::vector<size_t> released_;  // by storage: the event of it; none yet: the end
+  std::vector<size_t> released_;  // by storage: the event; none yet: the end
 
   SimulationState now_;
   Peaks peaks_;
@@ -278,16 +280,16 @@ class StepSimulation {
   std::vector<char> saved_root_;    // by handle: it keeps the value itself
   std::vector<uint32_t> visited_;   // by op: the last replay that it was part of
   std::vector<OpId> order_;         // of one replay
-  std::vector<ValueId> stack_;      //
+  std::vector<ValueId> stack_;      // likewise
   std::vector<int32_t> scratch_;    // of one op
   int64_t passing_bytes_ = 0;       // of that
-  std::vector<int32_t> arguments_;  // of one op, for the rules: buffers it reads
+  std::vector<int32_t> arguments_;  // buffers that one op reads, for the rules
   demand::Work alive_work_, pending_work_, reach_work_;
   uint32_t replays_ = 0;
   int64_t other_ = 0;
   int64_t event_peak_ = 0, early_peak_ = 0;
   int64_t excess_ = 0;  // of all events so far
-  int64_t looks_ = 0;   // at values since it was last counted as effort: what a chain of needs takes, event by event
+  int64_t looks_ = 0;   // at values, since they were last counted as effort: a chain of needs takes many
   bool stopped_ = false, listing_ = false;
   std::vector<Simulator::Live> seen_;
 

@@ -1,9 +1,10 @@
-// What a tape lets go of when it looks at all it has. The runtime's tape, a predicted step and the simulator share these rules.
+// What a tape lets go of when it looks at all it has. The runtime's tape, a predicted step and the simulator share
+// these rules.
 //
-// A swept tape has, by ids from 0: op_count(), has_op(), is_op_alive(), each_result(op, f), each_read(op, f), drop_op();
-// value_count(), bytes(), is_root(), is_held(), is_copy() and is_shared() (of one that is held), is_alive(), is_reached() (see
-// demand.h), is_living() (somebody has its storage, with this content), may_be_saved() (a handle or somebody has it),
-// has_handle(), is_in_use() (by a rebuild), was_weighed() (from now on), let_go().
+// A swept tape has, by ids from 0: op_count(), has_op(), is_op_alive(), each_result(op, f), each_read(op, f),
+// drop_op(); value_count(), bytes(), is_root(), is_held(), is_copy() and is_shared() (of one that is held), is_alive(),
+// is_reached() (see demand.h), is_living() (somebody has its storage, with this content), may_be_saved() (a handle or
+// somebody has it), has_handle(), is_in_use() (by a rebuild), was_weighed() (from now on), let_go().
 #pragma once
 
 #include <cstddef>
@@ -12,7 +13,8 @@
 
 namespace retrace::sweep {
 
-// From the last op to the first: an op survives if a handle, a living tensor or a surviving op may ask for what it makes.
+// From the last op to the first: an op survives if a handle, a living tensor or a surviving op may ask for what it
+// makes.
 void let_go_unneeded(auto& tape) {
   std::vector<char> wanted(static_cast<size_t>(tape.value_count()));
   const auto is_needed = [&](int32_t v) {
@@ -35,7 +37,8 @@ void let_go_unneeded(auto& tape) {
   }
 }
 
-// An op that reads a root nobody holds can never run again, so what it made are roots from now on. Gives how many survive.
+// An op that reads a root nobody holds can never run again, so what it made are roots from now on. Gives how many
+// survive.
 size_t drop_lost_ops(auto& tape) {
   size_t surviving = 0;
   for (int32_t op = 0; op < tape.op_count(); ++op) {
@@ -58,8 +61,8 @@ bool let_go_idle_results(auto& tape) {
   return freed;
 }
 
-// Whether it takes more than its bytes to hold, in its place, what is made from it and may be saved: whatever is made from
-// that can be rebuilt without the root. What the program still has may be saved yet.
+// Whether it takes more than its bytes to hold, in its place, what is made from it and may be saved: whatever is made
+// from that can be rebuilt without the root. What the program still has may be saved yet.
 bool pays(const auto& tape, int32_t root) {
   std::vector<char> depends(static_cast<size_t>(tape.value_count()));
   depends[static_cast<size_t>(root)] = 1;
@@ -103,6 +106,26 @@ bool let_go_roots(auto& tape, auto is_enough) {
     freed = true;
   }
   return freed;
+}
+
+// -- All of it, where a `sweeping` (policy/sweeping.h) tells when it is worth the time; such a tape has kept_bytes(),
+// too. --
+
+void collect(auto& tape, auto& sweeping) {
+  sweeping.begins();
+  let_go_unneeded(tape);
+  sweeping.ended(drop_lost_ops(tape));
+}
+
+// What nothing needs, and roots that do not pay. Returns whether anything was freed.
+bool let_go_idle(auto& tape, auto& sweeping) {
+  sweeping.looks_for_idle();
+  const int64_t before = tape.kept_bytes();
+  collect(tape, sweeping);
+  const bool freed = let_go_idle_results(tape) || tape.kept_bytes() < before;
+  if (!let_go_unpaying_roots(tape)) return freed;
+  sweeping.ended(drop_lost_ops(tape));
+  return true;
 }
 
 }  // namespace retrace::sweep

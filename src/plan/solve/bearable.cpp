@@ -12,7 +12,8 @@ namespace {
 
 constexpr double kNever = 1e300;
 
-// Budgets that are kSlightly apart, from the smallest up to the plain peak, and the seconds of a step within some of them.
+// Budgets that are kSlightly apart, from the smallest up to the plain peak, and the seconds of a step within some of
+// them.
 class PriceLadder {
  public:
   using Price = std::function<double(int64_t budget_bytes)>;
@@ -31,8 +32,8 @@ class PriceLadder {
   }
 
  private:
-  // No rung above `high` is unbearable. A larger budget is never slower, so where both ends are within kBearable of each
-  // other nothing between them can be too expensive; the upper half decides first.
+  // The lowest rung that is bearable; none above `high` is unbearable. A larger budget is never slower, so where both
+  // ends are within kBearable of each other nothing between them can be too expensive. The upper half decides first.
   size_t lowest_bearable(size_t low, size_t high) {
     if (low >= high) return high;
     if (seconds(low) <= kBearable * seconds(high)) return low;
@@ -41,7 +42,8 @@ class PriceLadder {
     return upper > middle ? upper : lowest_bearable(low, middle);
   }
 
-  // More memory is not always faster, but whatever fits less fits more.
+  // The fastest that was found within this rung or a lower one: a plan is not always faster with more memory, but
+  // whatever fits less fits more.
   double seconds(size_t rung) {
     const auto [place, added] = seconds_.try_emplace(rung);
     if (added) place->second = price_(budget_bytes(rung));
@@ -61,11 +63,12 @@ class PriceLadder {
   std::map<size_t, double> seconds_;
 };
 
-// What the smallest budget stands for.
-std::optional<Plan> rebuild_each_time(const Graph& graph, int64_t budget_bytes) {
-  Choices choices(graph.values.size(), Choice::rebuild_each_time());
-  Plan plan = plan_of(graph, std::move(choices), budget_bytes, "rebuild_each_time", 0);
-  return plan.peak_bytes <= budget_bytes ? std::optional(std::move(plan)) : std::nullopt;
+// The plan of the smallest budget.
+std::optional<Plan> plan_each_time(const Graph& graph, int64_t budget_bytes) {
+  Effort effort;
+  Candidate found = rebuild_each_time(graph, effort, budget_bytes, kNever);
+  if (found.choices.empty()) return std::nullopt;
+  return plan_of(graph, std::move(found.choices), budget_bytes, "rebuild_each_time", 0);
 }
 
 }  // namespace
@@ -74,7 +77,7 @@ Plan bearable(const Graph& graph) {
   std::map<int64_t, Plan> plans;  // by budget
   const auto price = [&](int64_t budget_bytes) {
     std::optional<Plan> plan = quick_solve(graph, budget_bytes);
-    if (!plan) plan = rebuild_each_time(graph, budget_bytes);
+    if (!plan) plan = plan_each_time(graph, budget_bytes);
     return plan ? plans.insert_or_assign(budget_bytes, std::move(*plan)).first->second.seconds : kNever;
   };
   const int64_t budget_bytes = PriceLadder(graph, price).lowest_bearable();

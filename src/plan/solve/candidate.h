@@ -16,7 +16,7 @@ struct Candidate {
   bool fits(int64_t budget_bytes) const { return peak_bytes <= budget_bytes; }
 };
 
-// Fits and is faster; or neither fits and is lower.
+// Whether `a` is better: it fits and is faster; or neither fits, and its peak is lower.
 bool is_better(const Candidate& a, const Candidate& b, int64_t budget_bytes);
 
 // Of all candidates that were added, those that no other one beats both in peak and in seconds.

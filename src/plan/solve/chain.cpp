@@ -1,7 +1,6 @@
 // The dynamic programme over cut vertices.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "plan/solve/strategies.h"
 

@@ -1,5 +1,6 @@
-// What eviction would do, as a plan. It lets go of something only when memory runs short, by what it takes there and then. Where
-// replays take much memory themselves, in long recurrences above all, that comes closer than prices for whole lifetimes do.
+// What eviction would do, as a plan. It lets go of something only when memory runs short, by what it takes there and
+// then. Where replays take much memory themselves, in long recurrences above all, that comes closer than prices for
+// whole lifetimes do.
 #include "plan/simulate/eviction_simulation.h"
 #include "plan/solve/strategies.h"
 

@@ -1,6 +1,6 @@
-// Plans for graphs without cut vertices: what crosses some moments of forward is held, and the rest rebuilt between them.
+// Plans for graphs without cut vertices: what crosses some moments of forward is held, and the rest rebuilt between
+// them.
 #include <algorithm>
-#include <numeric>
 
 #include "plan/solve/strategies.h"
 
@@ -21,9 +21,7 @@ class Forward {
       if (event.kind == EventKind::op) ops_.push_back(event.id);
     }
     for (const OpId o : ops_) {
-      for (const Arg& arg : graph_.ops[at(o)].args) {
-        if (!arg.shape_only) last_read_[at(arg.value)] = o;
-      }
+      for_each_read(graph_.ops[at(o)], [&](ValueId v) { last_read_[at(v)] = o; });
     }
     std::vector<char> saved(graph_.values.size());
     for (const ValueId v : graph_.handles) saved[at(v)] = 1;

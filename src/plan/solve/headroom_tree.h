@@ -21,8 +21,8 @@ class HeadroomTree {
   void add(size_t node, int32_t low, int32_t high, int32_t begin, int32_t end, int64_t bytes);
 
   int32_t size_ = 1;            // a power of two
-  std::vector<int64_t> least_;  // of the subtree, what is pending above left out
-  std::vector<int64_t> added_;  // to the whole subtree
+  std::vector<int64_t> least_;  // by node: the least in its subtree, without what was added to nodes above
+  std::vector<int64_t> added_;  // by node: what was added to its whole subtree
 };
 
 }  // namespace retrace::plan

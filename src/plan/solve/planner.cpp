@@ -46,8 +46,8 @@ void Planner::make_ladder() {
   const bool small = graph_.values.size() <= kSmall;
   if (can_search_by_price(graph_) && !small) {
     group_size_ = kGroup;
-    const int64_t least = rebuild_each_time(INT64_MAX, kImpossible).peak_bytes;
-    if (least < INT64_MAX) least_bytes_ = least;  // else there was no effort left to look
+    const int64_t least = rebuild_each_time(graph_, effort_, INT64_MAX, kImpossible).peak_bytes;
+    if (least < INT64_MAX) least_bytes_ = least;  // else the search was stopped
     for (int64_t i = 0; least_bytes_ > 0 && i < kFineRungs; ++i) ladder_.push_back(least_bytes_ + percent * i / kFine);
   }
   const int64_t begin = least_bytes_, end = begin > 0 ? begin + percent * kFineRungs / kFine : 0;
@@ -178,8 +178,8 @@ const Front& Planner::solve_group(size_t group) {
   return front;
 }
 
-// The cut is close to the bound and far from fitting, the other start the other way round: they lead to different plans.
-// Where replays hardly fit, so do another order and what was best so far.
+// The cut is close to the bound and far from fitting, the other start the other way round: they lead to different
+// plans. Where replays hardly fit, so do another order and what was best so far.
 void Planner::search_group_by_price(const std::vector<size_t>& rungs, const Choices& cut, const Choices& lowest,
                                     double worst_gap, Front& front) {
   std::vector<int64_t> budgets;
@@ -225,8 +225,8 @@ void Planner::search_group_by_price(const std::vector<size_t>& rungs, const Choi
   }
 }
 
-// A larger budget looks at all that a slightly smaller one does. Groups further down are left out once the bound shows that
-// nothing in them is faster: what they find stays below their upper end.
+// A larger budget looks at all that a slightly smaller one does. Groups further down are left out once the bound shows
+// that nothing in them is faster: what they find stays below their upper end.
 Candidate Planner::best_within(int64_t budget_bytes) {
   Candidate best;
   const auto consider = [&](Candidate c) {
@@ -247,9 +247,10 @@ Candidate Planner::best_within(int64_t budget_bytes) {
     consider(solve_group(group).best(budget_bytes));
     if (effort_.exhausted() || bound(group * group_size_) >= best.seconds - kNotWorth * graph_.seconds) break;
   }
-  // Rebuilding everything each time is a plan too. It is hardly ever the faster one, which a run that gives up soon shows.
+  // Rebuilding everything each time is a plan too. It is hardly ever the faster one, which a run that gives up soon
+  // shows.
   if (best.fits(budget_bytes) && best.seconds > 0) {
-    Candidate each_time = rebuild_each_time(budget_bytes, best.seconds);
+    Candidate each_time = rebuild_each_time(graph_, effort_, budget_bytes, best.seconds);
     if (is_better(each_time, best, budget_bytes)) best = std::move(each_time);
   }
   return best;
@@ -261,14 +262,6 @@ double Planner::lower_bound(int64_t budget_bytes, double target_seconds) {
   return std::clamp(bound.seconds(), 0.0, target_seconds);  // above: it proves that there is no plan at all
 }
 
-// Everything rebuilt whenever it is asked for: the lowest of peaks that need no search.
-Candidate Planner::rebuild_each_time(int64_t give_up_bytes, double give_up_seconds) {
-  Choices choices(graph_.values.size(), Choice::rebuild_each_time());
-  const Outcome outcome = Simulator(graph_, &effort_).run(choices, false, give_up_bytes, give_up_seconds);
-  if (effort_.stopped()) return {};
-  return {std::move(choices), outcome.peak_bytes, outcome.replay_seconds};
-}
-
 Answer Planner::solve(int64_t budget_bytes) {
   uses_.clear();
   std::string strategy = options_.strategy;
@@ -278,7 +271,7 @@ Answer Planner::solve(int64_t budget_bytes) {
   const bool stopped = effort_.stopped();
   // The last resort of the smallest budgets.
   if (!impossible && !best.fits(budget_bytes) && !stopped) {
-    best = rebuild_each_time(budget_bytes, kImpossible);
+    best = rebuild_each_time(graph_, effort_, budget_bytes, kImpossible);
     strategy = "rebuild_each_time";
   }
   Answer answer;

@@ -1,12 +1,13 @@
 // Plans for one graph, budget by budget.
 //
-// A larger budget should not give a slower plan. So budgets are solved on a fixed ladder of rungs, in groups of a few rungs that
-// are solved together and whatever else was solved before; the plan for a budget is the fastest that fits of the group it
-// falls into and of the next lower ones, down to where the bound shows that no plan is faster by more than nobody would
-// notice. Whatever a somewhat smaller budget was given, a larger one has thus seen, or has something as fast. In the smallest
-// graphs, where a percent is coarse, all rungs are one group.
+// A larger budget should not give a slower plan. So budgets are solved on a fixed ladder of rungs, in groups of a few
+// rungs that are solved together and whatever else was solved before. The plan for a budget is the fastest that fits,
+// of the group that the budget falls into and of the next lower groups, down to where the bound shows that no plan is
+// noticeably faster. So whatever a somewhat smaller budget was given, a larger one has seen, or has something as fast.
+// In the smallest graphs, where a percent is coarse, all rungs are one group.
 //
-// A group is searched for as long as that can pay: what its plans could still gain, up to the bound, within so many steps.
+// A group is searched for as long as that can pay: for what its plans could still gain, up to the bound, within so many
+// steps.
 #pragma once
 
 #include <functional>
@@ -26,9 +27,10 @@ class Planner {
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
 
-  // By a strategy other than "best": for this budget alone, as it comes.
+  // A strategy other than "best" is asked for this budget alone, not for the rungs of the ladder.
   Answer solve(int64_t budget_bytes);
   void renew_effort() { effort_.renew(options_.most_effort); }  // as much again for further budgets
+  // No plan within the budget rebuilds for less than this many seconds. Looks for no more than `target_seconds`.
   double lower_bound(int64_t budget_bytes, double target_seconds = 1e300);
 
  private:
@@ -46,7 +48,6 @@ class Planner {
   void make_ladder();
   double bound(size_t number);
   Candidate best_within(int64_t budget_bytes);
-  Candidate rebuild_each_time(int64_t give_up_bytes, double give_up_seconds);
 
   const Graph& graph_;
   const SolveOptions options_;

@@ -1,10 +1,10 @@
 // Trades seconds for bytes, value by value.
 //
-// Every byte above a budget has a price. While it is low, plans are fast and do not fit; as it rises they give up what
-// costs least time. The simulator judges every change, so replays that need many bytes at once count as they are. When a
-// plan fits, the next smaller budget is the aim, and after the smallest one the largest again at a low price: what was
-// given up too early comes back, and the next way down is another. All plans on the way are in the search's front. A
-// heuristic: for graphs of up to some thousand values, where a simulator run takes microseconds.
+// Every byte above a budget has a price. While that is low, plans are fast and do not fit; as it rises they give up
+// what costs least time. The simulator judges every change, so replays that need many bytes at once count as they are.
+// When a plan fits, the next smaller budget is the aim, and after the smallest the largest again at a low price: what
+// was given up too early comes back, and the next way down is another. All plans on the way are in the search's front.
+// A heuristic, for graphs of up to some thousand values, where a simulator run takes microseconds.
 #pragma once
 
 #include <utility>
@@ -21,11 +21,11 @@ class PricedLocalSearch {
  public:
   PricedLocalSearch(const Graph& graph, const Lifetimes& lifetimes, Search& search, const Effort& effort);
 
-  // Up to `runs` simulator runs for a few budgets, in rising order, from choices that need not fit. The aim is first the
-  // budget with number `first`.
+  // Up to `runs` simulator runs for a few budgets, in rising order, from choices that need not fit. The aim is first
+  // the budget with number `first`.
   void explore(const Choices& start, const std::vector<int64_t>& budgets, size_t first, int64_t runs, uint32_t seed);
 
-  size_t values() const { return values_.size(); }  // that it would try to change
+  size_t values() const { return values_.size(); }  // that it tries to change
 
  private:
   using Changes = std::vector<std::pair<ValueId, Choice>>;

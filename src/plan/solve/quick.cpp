@@ -37,7 +37,9 @@ class QuickSearch {
       consider("from_below", use("from_below", aim));
       aim -= std::max<int64_t>(1, budget_bytes_ / 33);
     }
-    if (!fits() && !effort_.exhausted()) consider("rebuild_each_time", rebuild_each_time());
+    if (!fits() && !effort_.exhausted()) {
+      consider("rebuild_each_time", rebuild_each_time(graph_, effort_, budget_bytes_, kTooSlow * graph_.seconds));
+    }
     if (is_far() && !effort_.exhausted() && can_search_by_price(graph_)) search_by_price();
   }
 
@@ -78,13 +80,6 @@ class QuickSearch {
     effort_.allow(events_in(kSearchSeconds));
     consider(kPricedSearch, use(kPricedSearch, budget_bytes_));
     effort_.allow_all();
-  }
-
-  Candidate rebuild_each_time() {
-    Choices choices(graph_.values.size(), Choice::rebuild_each_time());
-    const Outcome outcome = Simulator(graph_, &effort_).run(choices, false, budget_bytes_, kTooSlow * graph_.seconds);
-    if (outcome.gave_up) return {};
-    return {std::move(choices), outcome.peak_bytes, outcome.replay_seconds};
   }
 
   const Graph& graph_;

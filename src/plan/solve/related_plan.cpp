@@ -1,25 +1,18 @@
 #include "plan/solve/related_plan.h"
 
-#include <algorithm>
-
 namespace retrace::plan {
 namespace {
 
 // The longest history that was seen before tells most.
 constexpr size_t kHistories[] = {RecentOps::kMost, 3, 2, 1};
 
-uint64_t mix(uint64_t hash, uint64_t with) {
-  hash ^= with + 0x9e3779b97f4a7c15U + (hash << 6U) + (hash >> 2U);
-  return hash * 0xff51afd7ed558ccdU;
-}
-
 }  // namespace
 
-uint64_t kind_of(uint64_t name_hash, size_t fresh_results) { return mix(name_hash, fresh_results); }
+uint64_t kind_of(uint64_t name_hash, size_t fresh_results) { return mixed(name_hash, fresh_results); }
 
 uint64_t RecentOps::hash(size_t of_the_last) const {
   uint64_t hash = of_the_last;
-  for (size_t i = 1; i <= of_the_last; ++i) hash = mix(hash, i <= count_ ? kinds_[(count_ - i) % kMost] : 0);
+  for (size_t i = 1; i <= of_the_last; ++i) hash = mixed(hash, i <= count_ ? kinds_[(count_ - i) % kMost] : 0);
   return hash;
 }
 
@@ -28,24 +21,20 @@ RelatedPlan::RelatedPlan(const Graph& graph, const Choices& choices) {
   for (const Op& op : graph.ops) {
     recent.add(kind_of(name_hash(op.name), op.fresh.size()));
     size_t result = 0;
-    const auto vote = [&](ValueId value) {
+    for_each_output(op, [&](ValueId value) {
       const bool holds = choices[at(value)].holds();
       for (const size_t history : kHistories) {
-        Votes& votes = votes_[mix(recent.hash(history), result)];
+        Votes& votes = votes_[mixed(recent.hash(history), result)];
         ++(holds ? votes.hold : votes.forget);
       }
       ++result;
-    };
-    for (const ValueId v : op.fresh) vote(v);
-    for (const Arg& arg : op.args) {
-      if (arg.becomes != kNone) vote(arg.becomes);
-    }
+    });
   }
 }
 
 RelatedPlan::Advice RelatedPlan::advice(const RecentOps& recent, size_t result) const {
   for (const size_t history : kHistories) {
-    const auto found = votes_.find(mix(recent.hash(history), result));
+    const auto found = votes_.find(mixed(recent.hash(history), result));
     if (found == votes_.end()) continue;
     return found->second.hold > found->second.forget ? Advice::hold : Advice::forget;
   }

@@ -1,14 +1,13 @@
 // A plan for one step as advice for others that are like it: other sizes, another length, another branch in the middle.
 //
-// Results are told apart by the operator that made them and by those that ran just before it, not by their position: a loop
-// may run more often, and whatever is common before and after a difference is recognised. Advice is what the plan did with
-// most of such results. It is for a step that lets go of values only when memory runs short: those go first that the plan
-// does without.
+// Results are told apart by the operator that made them and by those that ran just before it, not by their position: a
+// loop may run more often, and whatever is common before and after a difference is recognised. The advice is what the
+// plan did with most of such results. It is for a step that lets go of values only when memory runs short: those that
+// the plan does without go first.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <string_view>
 #include <unordered_map>
 
 #include "plan/graph/graph.h"
@@ -37,7 +36,7 @@ class RelatedPlan {
 
   RelatedPlan(const Graph& graph, const Choices& choices);
 
-  // On a result of the operator that was added last: fresh ones first, then those written in place.
+  // The advice on a result of the operator that was added last: fresh results come first, then those written in place.
   Advice advice(const RecentOps& recent, size_t result) const;
 
  private:

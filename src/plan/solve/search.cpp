@@ -11,8 +11,8 @@ namespace {
 constexpr int kHalvings = 5;
 constexpr int64_t kSmallShare = 500;
 constexpr size_t kLarge = 5000;  // values
-// A plan that takes many times the step is none. In steps; and in forwards, where operators are a small part of a step: a
-// long recurrence would be simulated for hundreds of forwards.
+// A plan that takes many times the step is none. In steps; and in forwards, where operators are a small part of a step:
+// a long recurrence would be simulated for hundreds of forwards.
 constexpr double kTooSlow = 20, kTooSlowIfLarge = 3, kForwards = 6, kForwardsIfQuick = 3;
 
 }  // namespace
@@ -51,8 +51,9 @@ Search::Search(const Graph& graph, const Lifetimes& lifetimes, Effort& effort, R
   find_small();
 }
 
-// A batch norm's saved mean is a few bytes; to have it again takes the whole operator, in the midst of a node that has its
-// large siblings in hand. So whatever is this small is kept: all of it together is a five-hundredth of what could be.
+// A batch norm's saved mean is a few bytes; to have it again takes the whole operator, in the midst of a node that has
+// its large siblings in hand. So whatever is this small is kept: all of it together is a five-hundredth of what could
+// be.
 void Search::find_small() {
   std::vector<ValueId> order;
   int64_t all = 0;

@@ -1,5 +1,6 @@
-// From any choices to a plan that fits, and from a plan that fits to a faster one. The simulator judges every move; moves
-// are made in batches, so that their number does not grow with the graph. Each returns what it has when the effort is spent.
+// From any choices to a plan that fits, and from a plan that fits to a faster one. The simulator judges every move.
+// Moves are made in batches, so that their number does not grow with the graph. Each function returns what it has when
+// the effort is spent.
 #pragma once
 
 #include <utility>
@@ -20,12 +21,12 @@ inline constexpr int64_t kGaveUp = INT64_MAX / 8;
 
 class Search {
  public:
-  enum class Runs { whole, incremental };  // the latter pay from a dozen or so on
+  enum class Runs { whole, incremental };  // incremental runs pay if there are a dozen or more
 
   Search(const Graph& graph, const Lifetimes& lifetimes, Effort& effort, Runs runs = Runs::incremental);
 
-  // Every candidate that is simulated to its end with a peak of at most `most_bytes` is offered to a front, since
-  // it may suit another budget. None until this is called.
+  // From now on every candidate that is simulated to its end with a peak of at most `most_bytes` is offered to a front,
+  // since it may suit another budget.
   void collect(int64_t most_bytes) { collected_bytes_ = most_bytes; }
   const Front& front() const { return front_; }
   Front take_front() { return std::exchange(front_, {}); }
@@ -43,18 +44,19 @@ class Search {
   // Whether a value is kept in any case.
   bool fixed(ValueId v) const { return fixed_[at(v)] != 0; }
 
-  // Drops what costs least until the peak is within the budget, then makes replays smaller if that was not enough. Best
-  // effort: look at the peak.
+  // Drops what costs least until the peak is within the budget, then makes replays smaller if that was not enough. The
+  // result may not fit: look at its peak.
   Candidate repair(Candidate start, int64_t budget_bytes);
 
   // Keeps what saves most for its bytes while there are bytes.
   Candidate fill(Candidate start, int64_t budget_bytes, int rounds = 10);
 
-  // Tries again what repair() gave up too early: values rebuilt each time that there are bytes to hold.
+  // Tries to hold again what repair() gave up too early: values that are rebuilt each time although there are bytes to
+  // hold them.
   Candidate relax(Candidate start, int64_t budget_bytes);
 
-  // Changes one value, or all that are alike, and lets repair and fill answer to it; keeps what turns out better. Up to
-  // `runs` simulator runs.
+  // Changes one value, or all values that are alike, repairs and fills around that, and keeps what turns out better. Up
+  // to `runs` simulator runs.
   Candidate improve(Candidate start, int64_t budget_bytes, int64_t runs);
 
   // The most that is live during each event.
@@ -93,6 +95,7 @@ class Search {
   bool try_change(const Change& change, Candidate& best, int64_t budget_bytes);
   bool improves(const Outcome& outcome, const Candidate& best, int64_t budget_bytes) const;
 
+  Move cheapest_drop(ValueId v, const Choices& choices);
   bool drop_round(Choices& choices, int64_t budget_bytes, const Outcome& outcome);
   bool shrink_replay(Candidate& current, int64_t budget_bytes, const Outcome& outcome);
   Move best_move(ValueId v, const Choices& choices);
@@ -106,9 +109,9 @@ class Search {
   Simulator simulator_;
   ReplayEstimate estimate_;
   HeadroomTree headroom_;
-  std::vector<int32_t> kind_;                // by value: values made alike have the same
-  std::vector<std::vector<ValueId>> kinds_;  // and who they are
-  std::vector<ValueId> small_;               // values that are kept in any case: see keep_small()
+  std::vector<int32_t> kind_;                // by value: values that are made alike have the same number
+  std::vector<std::vector<ValueId>> kinds_;  // by that number: the values
+  std::vector<ValueId> small_;               // values that are kept in any case: see find_small()
   std::vector<int32_t> readers_;             // by value: operators that look at it
   std::vector<char> fixed_;                  // by value: not to be touched now
   Front front_;

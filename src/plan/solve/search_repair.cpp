@@ -28,49 +28,51 @@ double shortage(const Outcome& outcome, int64_t budget_bytes) {
 
 }  // namespace
 
-// Drops kept values, or holds them in another way, by what that costs for what it frees, until nothing that is kept lives where bytes
-// are short. Returns whether anything was changed.
+// The cheapest way to hold a value in fewer bytes, or not at all: by the seconds it costs for the bytes it frees.
+Search::Move Search::cheapest_drop(ValueId v, const Choices& choices) {
+  const Choice from = choices[at(v)];
+  const Value& value = graph_.values[at(v)];
+  const double now = value.seconds_in(from.way());
+  const double loss = estimate_.loss(v) - now;
+  Move best{v, Choice::rebuild(), loss, std::max(0.0, loss) / std::max(1e-30, cost(v, from))};
+  for (int way = 0; way < value.way_count(); ++way) {
+    const Choice to = Choice::hold(way);
+    if (bytes(v, to) >= bytes(v, from)) continue;
+    const double more = std::max(0.0, value.seconds_in(way) - now);
+    const double score = more / std::max(1e-30, cost(v, from) - cost(v, to));
+    if (score < best.score) best = {v, to, more, score};
+  }
+  return best;
+}
+
+// Changes kept values in this way, the cheapest first, until nothing that is kept lives where bytes are short. Returns
+// whether anything was changed.
 bool Search::drop_round(Choices& choices, int64_t budget_bytes, const Outcome& outcome) {
   std::vector<int64_t> headroom;
   for (const int64_t peak : outcome.event_peaks) headroom.push_back(budget_bytes - peak);
   headroom_.reset(headroom);
   estimate_.reset(choices);
-  const auto cheapest = [&](ValueId v) {
-    const Choice from = choices[at(v)];
-    const Value& value = graph_.values[at(v)];
-    const double now = value.seconds_in(from.way());
-    const double loss = estimate_.loss(v) - now;
-    Move best{v, Choice::rebuild(), loss, std::max(0.0, loss) / std::max(1e-30, cost(v, from))};
-    for (int way = 0; way < value.way_count(); ++way) {
-      const Choice to = Choice::hold(way);
-      if (bytes(v, to) >= bytes(v, from)) continue;
-      const double more = std::max(0.0, value.seconds_in(way) - now);
-      const double score = more / std::max(1e-30, cost(v, from) - cost(v, to));
-      if (score < best.score) best = {v, to, more, score};
-    }
-    return best;
-  };
   const auto worse = [](const Move& a, const Move& b) {
     return a.score != b.score ? a.score > b.score : a.value > b.value;
   };
   std::priority_queue<Move, std::vector<Move>, decltype(worse)> queue(worse);
   for (size_t v = 0; v < choices.size(); ++v) {
     const auto id = static_cast<ValueId>(v);
-    if (fixed_[v] == 0 && overlaps_shortage(id, choices[v])) queue.push(cheapest(id));
+    if (fixed_[v] == 0 && overlaps_shortage(id, choices[v])) queue.push(cheapest_drop(id, choices));
   }
   bool changed = false;
   while (!queue.empty() && headroom_.least() < 0) {
     const Move old = queue.top();
     queue.pop();
     if (!overlaps_shortage(old.value, choices[at(old.value)])) continue;
-    const Move now = cheapest(old.value);
+    const Move now = cheapest_drop(old.value, choices);
     if (now.score > old.score * 1.001 && !queue.empty() && now.score > queue.top().score) {
       queue.push(now);
       continue;
     }
     apply(choices, now.value, now.to);
     changed = true;
-    if (overlaps_shortage(now.value, now.to)) queue.push(cheapest(now.value));
+    if (overlaps_shortage(now.value, now.to)) queue.push(cheapest_drop(now.value, choices));
   }
   prune(choices);
   return changed;
@@ -84,8 +86,8 @@ std::vector<ValueId> Search::alike(ValueId v, const Choices& choices, Choice unl
   return result;
 }
 
-// The peak is in a replay. Of the values it has rebuilt by then: hold them no longer than needed, or keep them so that it
-// starts later; for all values made alike, since what is too much in one layer is too much in the next.
+// The peak is in a replay. Of the values it has rebuilt by then: hold them no longer than needed, or keep them so that
+// it starts later; for all values made alike, since what is too much in one layer is too much in the next.
 bool Search::shrink_replay(Candidate& current, int64_t budget_bytes, const Outcome& outcome) {
   std::vector<ValueId> live;
   for (const auto& [value, rebuilt] : simulator_.live_at(current.choices, outcome.peak_event)) {

@@ -43,8 +43,8 @@ Answer solve(const Graph& graph, int64_t budget_bytes, const SolveOptions& optio
 
 namespace {
 
-// In a long chain every value would be rebuilt from the beginning, in the square of its length. After so many operators: the
-// lowest of the peaks that segments between cut vertices have.
+// In a long chain every value would be rebuilt from the beginning, in the square of its length. After so many
+// operators: the lowest of the peaks that segments between cut vertices have.
 constexpr double kMostReplayed = 5e6;
 
 Outcome lowest_by_segments(const Graph& graph) {
@@ -85,7 +85,5 @@ Plan plan_of(const Graph& graph, Choices choices, int64_t budget_bytes, std::str
   plan.bound_seconds = graph.seconds + bound_seconds;
   return plan;
 }
-
-double lower_bound(const Graph& graph, int64_t budget_bytes) { return Planner(graph).lower_bound(budget_bytes); }
 
 }  // namespace retrace::plan

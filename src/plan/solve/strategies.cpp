@@ -37,14 +37,18 @@ Choices keep_saved(const Graph& graph) {
   return choices;
 }
 
+Candidate rebuild_each_time(const Graph& graph, Effort& effort, int64_t most_bytes, double most_seconds) {
+  Choices choices(graph.values.size(), Choice::rebuild_each_time());
+  const Outcome outcome = Simulator(graph, &effort).run(choices, false, most_bytes, most_seconds);
+  if (outcome.gave_up) return {};
+  return {std::move(choices), outcome.peak_bytes, outcome.replay_seconds};
+}
+
 std::vector<ValueId> cut_vertices(const SolverContext& context) {
   const Graph& graph = context.graph;
   std::vector<OpId> last_reader(graph.values.size(), kNone);
   for (size_t o = 0; o < graph.ops.size(); ++o) {
-    for (const Arg& arg : graph.ops[o].args) {
-      if (!arg.shape_only && graph.values[at(arg.value)].producer != kNone)
-        last_reader[at(arg.value)] = static_cast<OpId>(o);
-    }
+    for_each_read(graph.ops[o], [&](ValueId v) { last_reader[at(v)] = static_cast<OpId>(o); });
   }
   std::vector<ValueId> cuts;
   std::vector<std::vector<ValueId>> closing(graph.ops.size());
@@ -60,10 +64,7 @@ std::vector<ValueId> cut_vertices(const SolverContext& context) {
       --open_count;
       open_sum -= v;
     }
-    for (const ValueId v : graph.ops[o].fresh) open(v);
-    for (const Arg& arg : graph.ops[o].args) {
-      if (arg.becomes != kNone) open(arg.becomes);
-    }
+    for_each_output(graph.ops[o], open);
     const auto only = static_cast<ValueId>(open_sum);
     if (open_count == 1 && context.lifetimes.keepable(only) && (cuts.empty() || cuts.back() != only))
       cuts.push_back(only);

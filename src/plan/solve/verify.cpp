@@ -30,13 +30,9 @@ class Uses {
       const bool can_run = std::all_of(op.args.begin(), op.args.end(),
                                        [&](const Arg& arg) { return arg.shape_only || available[at(arg.value)] != 0; });
       if (!can_run) continue;
-      const auto makes = [&](ValueId v) {
+      for_each_output(op, [&](ValueId v) {
         if (graph_.values[at(v)].producer == static_cast<OpId>(o)) available[at(v)] = 1;
-      };
-      for (const ValueId v : op.fresh) makes(v);
-      for (const Arg& arg : op.args) {
-        if (arg.becomes != kNone) makes(arg.becomes);
-      }
+      });
     }
     for (const ValueId v : graph_.handles) {
       if (available[at(v)] == 0)

@@ -1,5 +1,5 @@
-// Autograd refuses a backward whose saved tensors were written. Random in-place statements hit that often; this keeps as
-// many of them as plain autograd allows.
+// Autograd refuses a backward whose saved tensors were written. Random in-place statements hit that often; this keeps
+// as many of them as plain autograd allows.
 #include <retrace/memory.h>
 
 #include "generate.h"
@@ -50,7 +50,7 @@ Outcome run_plain(const Program& program) {
   return outcome;
 }
 
-bool mend(Program& program) {
+bool remove_bad_writes(Program& program) {
   if (runs(program)) return true;
   std::vector<bool> allowed(program.statements.size(), false);
   if (!runs(with_allowed(program, allowed))) return false;
