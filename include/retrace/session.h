@@ -120,6 +120,7 @@ class Session {
   const Policy& policy() const;
 
  private:
+  detail::SessionState& state() const;  // throws UsageError if the session has been moved from
   std::shared_ptr<detail::SessionState> state_;
 };
 

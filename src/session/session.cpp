@@ -175,28 +175,39 @@ Session::Session(Policy policy, SessionOptions options)
 
 Session::Session(Budget budget, SessionOptions options) : Session(within_budget(budget), options) {}
 
-Step Session::step() { return Step(state_); }
+detail::SessionState& Session::state() const {
+  if (!state_) throw UsageError("[Session] it has been moved from, so it can do nothing: use the one it was moved to.");
+  return *state_;
+}
+
+Step Session::step() {
+  state();
+  return Step(state_);
+}
 
 Stats Session::stats() const {
-  const std::lock_guard lock(state_->mutex);
-  Stats stats = state_->counters->read();
-  stats.steps = state_->steps;
-  if (state_->planner) state_->planner->add_to(stats);
+  detail::SessionState& session = state();
+  const std::lock_guard lock(session.mutex);
+  Stats stats = session.counters->read();
+  stats.steps = session.steps;
+  if (session.planner) session.planner->add_to(stats);
   return stats;
 }
 
 std::optional<PlanSummary> Session::plan() const {
-  const std::lock_guard lock(state_->mutex);
-  return state_->planner ? state_->planner->summary() : std::nullopt;
+  detail::SessionState& session = state();
+  const std::lock_guard lock(session.mutex);
+  return session.planner ? session.planner->summary() : std::nullopt;
 }
 
 void Session::save_tape(const std::string& path) const {
+  detail::SessionState& session = state();
   std::shared_ptr<const plan::Graph> recorded;
   std::shared_ptr<const Description> description;
   {
-    const std::lock_guard lock(state_->mutex);
-    recorded = state_->written.graph;
-    description = state_->written.description;
+    const std::lock_guard lock(session.mutex);
+    recorded = session.written.graph;
+    description = session.written.description;
   }
   if (!recorded) {
     throw UsageError(
@@ -209,11 +220,12 @@ void Session::save_tape(const std::string& path) const {
 }
 
 void Session::name(const Names& names) {
-  const std::lock_guard lock(state_->mutex);
-  state_->names = std::make_shared<const NameTable>(state_->names.get(), names);
-  state_->alike = 0;  // the next step is written down with them
+  detail::SessionState& session = state();
+  const std::lock_guard lock(session.mutex);
+  session.names = std::make_shared<const NameTable>(session.names.get(), names);
+  session.alike = 0;  // the next step is written down with them
 }
 
-const Policy& Session::policy() const { return state_->policy; }
+const Policy& Session::policy() const { return state().policy; }
 
 }  // namespace retrace

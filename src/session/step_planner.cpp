@@ -35,6 +35,13 @@ int64_t bearable_bytes(const plan::Graph& graph) {
   return plan::bearable_by_eviction(graph, plan::events_in(std::max(kBearableShare * graph.seconds, kBearableSeconds)));
 }
 
+// Whether something that autograd saved is still there at its end.
+bool leaves_graph(const plan::Graph& graph) {
+  const auto drops = std::count_if(graph.events.begin(), graph.events.end(),
+                                   [](const plan::Event& e) { return e.kind == plan::EventKind::drop; });
+  return static_cast<size_t>(drops) < graph.handles.size();
+}
+
 size_t ops_before_backward(const plan::Graph& graph) {
   const auto backward = graph.events.begin() + static_cast<std::ptrdiff_t>(plan::first_unpack(graph));
   const auto is_op = [](const plan::Event& event) { return event.kind == plan::EventKind::op; };
@@ -346,6 +353,7 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
   }
   if (!timeline.had_backward()) {  // nothing was asked for: nothing to plan
     auto graph = std::make_shared<const plan::Graph>(timeline.take_graph());
+    if (!leaves_graph(*graph)) return graph;  // an evaluation, or nothing: no measure for what trains
     const StepPeak plain = plain_of(*graph, step, timeline);
     if (!other_plain_ || other_plain_->bytes < plain.bytes) other_plain_ = plain;
     return graph;

@@ -175,6 +175,20 @@ TEST(Misuse, AnOuterStepEndedBeforeTheInnerOne) {
   EXPECT_EQ(after.recorded(), 0) << "both have ended";
 }
 
+TEST(Misuse, ASessionThatWasMovedFromSaysSo) {
+  Session session{budget("1GB")};
+  Session moved(std::move(session));
+  // NOLINTBEGIN(bugprone-use-after-move)
+  EXPECT_THROW((void)session.step(), UsageError);
+  EXPECT_THROW(session.stats(), UsageError);
+  EXPECT_THROW(session.plan(), UsageError);
+  EXPECT_THROW(session.save_tape("none.tape"), UsageError);
+  EXPECT_THROW(session.name(Names()), UsageError);
+  EXPECT_THROW((void)session.policy(), UsageError);
+  // NOLINTEND(bugprone-use-after-move)
+  EXPECT_EQ(moved.stats().steps, 0);
+}
+
 TEST(Misuse, AStepUnderNoGradRecordsNothingThatMatters) {
   auto w = torch::randn({64, 64}).requires_grad_();
   const NothingLeaks nothing_leaks;

@@ -78,6 +78,33 @@ TEST(Percent, IsOfThePlainProgramWhereAStepDescendsByInnerBackwards) {
   }
 }
 
+// An evaluation before the first epoch does not show what 100 % of a training step is.
+void expect_not_of_evaluations(bool with_gradients) {
+  const Layers layers(8);
+  const Tensor x = torch::full({256, 64}, 0.3);
+  const auto step = [&](int i) -> Tensors {
+    layers.clear();
+    if (i == 1) {
+      const torch::AutoGradMode mode(with_gradients);
+      layers.forward(x).sum();
+    } else if (i > 1) {
+      layers.forward(x).pow(2).mean().backward();
+    }
+    return {};
+  };
+  const Seen plain = train(nullptr, 4, step);
+  Session session{budget("90%")};
+  const Seen seen = train(&session, 4, step);
+  EXPECT_EQ(seen.peaks[2], plain.peaks[2]) << "it shows what 100 % is";
+  EXPECT_LE(static_cast<double>(seen.peaks[3]), 0.9 * static_cast<double>(plain.peaks[3]));
+  EXPECT_GE(static_cast<double>(seen.peaks[3]), 0.6 * static_cast<double>(plain.peaks[3]));
+}
+
+TEST(Percent, IsNotOfStepsThatLeaveNothingForABackward) {
+  RETRACE_SKIP_IF_HOSTILE();
+  for (const bool with_gradients : {false, true}) expect_not_of_evaluations(with_gradients);
+}
+
 // Two tasks in turn, with one trunk: each is held to its own share from the beginning of the step on.
 TEST(Percent, IsOfEachKindWhereKindsTakeTurns) {
   RETRACE_SKIP_IF_HOSTILE();
