@@ -1,7 +1,10 @@
 // The counting allocator's inner side: owners are set here, by the tape and by Watch.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
+
+#include <vector>
 
 #include <retrace/memory.h>
 
@@ -35,11 +38,20 @@ class OwnerScope {
 // A storage of its own with the same bytes.
 c10::Storage copy_of(const c10::Storage& storage);
 
-// From now on `leaf` is a weight, and its .grad a gradient whenever backward has written it. Holds nothing.
-void watch_leaf(const at::Tensor& leaf);
-// The leaf is used again. The graph that used it before may be gone, and with it the hook that would tag its gradient:
-// adds another.
-void watch_leaf_again(const at::Tensor& leaf);
+// The leaves that a step uses. It keeps none of them alive.
+class Leaves {
+ public:
+  // From now on `leaf` is a weight, and its .grad a gradient whenever backward has written it.
+  void add(const at::Tensor& leaf);
+  // The leaf is used again. The graph that used it before may be gone, and with it the hook that would tag its gradient:
+  // adds another.
+  static void used_again(const at::Tensor& leaf);
+  // What they have as .grad now is a gradient: the program may have made it, not backward.
+  void tag_gradients() const;
+
+ private:
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> leaves_;
+};
 
 // -- What a step's timeline needs --
 

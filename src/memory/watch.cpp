@@ -49,11 +49,15 @@ void add_hook(const NodePtr& node) {
   if (!tagged) node->add_post_hook(std::make_unique<TagGradient>(accumulate));
 }
 
+void tag_gradient_of(const at::Tensor& leaf) {
+  const at::Tensor& gradient = leaf.grad();
+  if (gradient.defined() && gradient.has_storage()) set_owner(gradient.storage(), Owner::gradients);
+}
+
 NodePtr tag_leaf(const at::Tensor& leaf) {
   if (!leaf.defined() || !leaf.has_storage()) return nullptr;
   set_owner(leaf.storage(), Owner::weights);
-  const at::Tensor& gradient = leaf.grad();
-  if (gradient.defined() && gradient.has_storage()) set_owner(gradient.storage(), Owner::gradients);
+  tag_gradient_of(leaf);
   if (!leaf.requires_grad() || !leaf.is_leaf()) return nullptr;
   auto node = torch::autograd::impl::grad_accumulator(leaf);
   add_hook(node);
@@ -63,8 +67,18 @@ NodePtr tag_leaf(const at::Tensor& leaf) {
 }  // namespace
 
 // The accumulator is alive as long as a graph uses the leaf, and the hook with it: nothing needs to be held here.
-void watch_leaf(const at::Tensor& leaf) { tag_leaf(leaf); }
-void watch_leaf_again(const at::Tensor& leaf) { add_hook(torch::autograd::impl::try_get_grad_accumulator(leaf)); }
+void Leaves::add(const at::Tensor& leaf) {
+  tag_leaf(leaf);
+  leaves_.emplace_back(leaf.getIntrusivePtr());
+}
+
+void Leaves::used_again(const at::Tensor& leaf) { add_hook(torch::autograd::impl::try_get_grad_accumulator(leaf)); }
+
+void Leaves::tag_gradients() const {
+  for (const auto& weak : leaves_) {
+    if (auto leaf = weak.lock()) tag_gradient_of(at::Tensor(std::move(leaf)));
+  }
+}
 
 struct Watch::State {
   std::vector<NodePtr> accumulators;

@@ -149,6 +149,7 @@ void Step::end() noexcept {
     tape->timeline.reset();
     tape->ended_step = std::exchange(tape->budgeted_step, nullptr);
     tape->known.reset();
+    tape->leaves.tag_gradients();
   }
   end_scope(scope);
   const std::lock_guard lock(session->mutex);

@@ -57,11 +57,11 @@ ValueId Tape::value_of(const at::Tensor& tensor) {
     const ValueId v = add_value(id, kNone, storage_bytes(tensor));
     value(v).external = true;
     value(v).fleeting = !memory::is_owned(tensor.storage()) || (known && known->is_refilled(tensor.storage()));
-    if (tags_weights && tensor.requires_grad() && tensor.is_leaf()) memory::watch_leaf(tensor);
+    if (tags_weights && tensor.requires_grad() && tensor.is_leaf()) leaves.add(tensor);
     return v;
   }
   if (tags_weights && value(record.current).external && tensor.requires_grad() && tensor.is_leaf())
-    memory::watch_leaf_again(tensor);
+    memory::Leaves::used_again(tensor);
   if (!record.unchanged()) {
     // Written by somebody we did not see: the old content is gone, the new one has no recipe.
     let_go(record.current);

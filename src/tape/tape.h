@@ -17,6 +17,7 @@
 #include <memory>
 #include <vector>
 
+#include "memory/allocator.h"
 #include "plan/simulate/demand.h"
 #include "policy/between_backwards.h"
 #include "policy/segments.h"
@@ -148,6 +149,7 @@ class Tape {
   Balancing balancing;
   Pressure pressure;
   EvictionMemory eviction;
+  memory::Leaves leaves;             // of a session's step
   void may_be_evicted(ValueId id) {  // has just been held or rebuilt
     if (!std::exchange(value(id).listed, true)) eviction.there.push_back(id);
   }

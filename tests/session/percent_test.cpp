@@ -78,6 +78,32 @@ TEST(Percent, IsOfThePlainProgramWhereAStepDescendsByInnerBackwards) {
   }
 }
 
+// Gradients of several losses are added up by the program, and let go of in the middle of the next step.
+TEST(Percent, CountsGradientsThatTheProgramMadeItselfAsGradients) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Layers layers(8, 128);
+  const Tensor x = torch::full({256, 128}, 0.3);
+  const auto step = [&](int) -> Tensors {
+    const Tensor y = layers.forward(x);
+    layers.clear();
+    const Tensors one = torch::autograd::grad({y.pow(2).mean()}, layers.weights, {}, /*retain_graph=*/true);
+    const Tensors other = torch::autograd::grad({y.abs().mean()}, layers.weights);
+    for (size_t i = 0; i < one.size(); ++i) {
+      Tensor weight = layers.weights[i];
+      weight.mutable_grad() = one[i] + other[i];
+    }
+    return layers.gradients();
+  };
+  const Seen plain = train(nullptr, 5, step);
+  layers.clear();  // the first step begins without gradients, the others with those of the step before
+  Session session{budget("90%")};
+  const Seen seen = train(&session, 5, step);
+  EXPECT_EQ(seen.bits, plain.bits);
+  for (size_t i = 1; i < 5; ++i) {
+    EXPECT_LE(static_cast<double>(seen.peaks[i]), 0.9 * static_cast<double>(plain.peaks[i])) << "in step " << i;
+  }
+}
+
 // An evaluation before the first epoch does not show what 100 % of a training step is.
 void expect_not_of_evaluations(bool with_gradients) {
   const Layers layers(8);
