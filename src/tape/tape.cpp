@@ -236,7 +236,7 @@ void Tape::remove_holder(ValueId id, const c10::Storage& storage) {
 
 void Tape::let_go(ValueId id) {
   Value& v = value(id);
-  if (!v.held) return;
+  if (!v.held || handles_may_follow_to(id)) return;
   const store::Content content = std::exchange(v.held, {});
   if (content.is_rebuilt()) {
     // It was never among what is kept.
@@ -250,6 +250,11 @@ void Tape::let_go(ValueId id) {
   }
   ceases_source<Alive>(*this, id);
   ceases_source<Pending>(*this, id);
+}
+
+// Until the next event: another thread that lacks memory may ask to let go of something before that.
+bool Tape::handles_may_follow_to(ValueId id) const {
+  return std::any_of(unsettled.begin(), unsettled.end(), [&](const Written& w) { return w.after == id; });
 }
 
 void Tape::lose(ValueId id) {

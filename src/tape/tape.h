@@ -171,6 +171,7 @@ class Tape {
  private:
   ValueId add_value(StorageId storage, OpId producer, int64_t bytes);
   std::unique_ptr<const store::Stored> store(const Value& v, const store::Kind& kind, const c10::Storage& content);
+  bool handles_may_follow_to(ValueId id) const;
   void becomes_held(ValueId id);
   void note_kept(int64_t delta);
   void note_held(ValueId value);

@@ -178,6 +178,33 @@ TEST(Writes, AnOperatorThatCannotBeReplayedAndDoesNotSayWhatItWrites) {
   expect_right_with([](const Tensor& h) { silent_double_of_all({h}); });
 }
 
+// Between the write and the next event, when handles follow to the new content, another thread may lack memory.
+TEST(Writes, AreNotLostToAThreadThatLacksMemory) {
+  const Tensor x = torch::randn({64, 64}).requires_grad_();
+  const auto step = [&](int) -> Tensors {
+    Tensor(x).mutable_grad() = Tensor();
+    Tensor h = x.log_softmax(1);
+    {
+      const torch::NoGradGuard no_grad;
+      silent_double_of_all({h});
+    }
+    const Tensor loss = h.sum();
+    {
+      const torch::NoGradGuard no_grad;
+      silent_double_of_all({h});
+    }
+    h = Tensor();
+    std::thread([] { torch::ones({1 << 20}); }).join();
+    loss.backward();
+    return {x.grad()};
+  };
+  const auto plain = train(nullptr, 3, step).bits;
+  for (const Named& named : named_policies()) {
+    Session session(named.policy);
+    EXPECT_EQ(train(&session, 3, step).bits, plain) << named.name;
+  }
+}
+
 // from_blob with a deleter is still somebody else's memory.
 TEST(Writes, MemoryOfTheUsersOwnMayBeRefilledInPart) {
   const auto w = torch::full({1}, 0.7F).requires_grad_();
