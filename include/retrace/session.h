@@ -86,12 +86,12 @@ class Session {
   // All live tensor bytes stay within the budget from the first step on. A step of a kind not seen before keeps what
   // autograd keeps, and lets go of what is cheapest to rebuild when memory runs short; steps that come back follow a
   // plan (see SessionOptions::planning). A budget in percent is of the peak that the plain program would have in this
-  // kind of step with what is live now; the first step runs as the plain program and shows it. Sessions on several
-  // threads share the memory. If a step shows that the budget cannot hold, backward() throws InfeasibleBudget, which
-  // names the smallest that can. The gradients are right then, and the peak was above the budget. While something was
-  // saved that no backward has asked for yet, or if only what came after backward broke the budget (an optimizer that
-  // made its state), the next step() throws instead. A step under a budget must be the outermost scope of its thread,
-  // and governs the checkpoints inside it.
+  // kind of step with what is live now; the first that has a backward runs as the plain program and shows it. Sessions
+  // on several threads share the memory. If a step shows that the budget cannot hold, backward() throws
+  // InfeasibleBudget, which names the smallest that can. The gradients are right then, and the peak was above the
+  // budget. While something was saved that no backward has asked for yet, or if only what came after backward broke the
+  // budget (an optimizer that made its state), the next step() throws instead. A step under a budget must be the
+  // outermost scope of its thread, and governs the checkpoints inside it.
   explicit Session(Budget budget, SessionOptions options = {});
 
   // Begins a step on the calling thread. Steps of other sessions and checkpoints may nest inside it in any order.

@@ -111,8 +111,7 @@ std::string StepPlanner::what_may_come() const {
   if (begun_with_more_ < 2) return "";
   return " The latest " + std::to_string(begun_with_more_ + 1) +
          " steps each began with more live than the one before (state that an optimizer collects, results that are "
-         "kept), so "
-         "later ones may need more.";
+         "kept), so later ones may need more.";
 }
 
 // Whether the step kept its percentage of the largest step's plain peak, be that this step's: what the plain program
