@@ -8,8 +8,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
+#include <new>
+#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "memory/spin_lock.h"
 
@@ -17,11 +18,10 @@ namespace retrace::memory {
 namespace {
 
 constexpr size_t kLarge = size_t{64} << 10;
-constexpr size_t kMostWaiting = 32;  // blocks
 #ifdef __SANITIZE_ADDRESS__
-constexpr size_t kMostWaitingBytes = 0;  // so that it sees who uses what is gone
+constexpr bool kMayWait = false;  // so that it sees who uses what is gone
 #else
-constexpr size_t kMostWaitingBytes = size_t{32} << 20;
+constexpr bool kMayWait = true;
 #endif
 
 // malloc aligns to 16 bytes, so there is space in front for the address it gave.
@@ -34,54 +34,131 @@ void* align(void* memory) {
 
 void give_back(void* block) { std::free(static_cast<void**>(block)[-1]); }
 
-// Large blocks that nobody has, the latest last.
+// Large blocks that nobody has. With those that somebody has they are never more bytes than somebody had at once, in
+// this period or the one before. A period ends when kTurns times as many have been asked for: some steps of a training.
+// What has waited for a whole period is given back.
 class Waiting {
  public:
-  Waiting() { blocks_.reserve(kMostWaiting + 1); }
-
+  // Null if none of this size waits: then there is space to make one.
   void* take(size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    const auto fits = std::find_if(blocks_.rbegin(), blocks_.rend(), [&](const Block& b) { return b.bytes == bytes; });
-    if (fits == blocks_.rend()) return nullptr;
-    void* const block = fits->block;
-    bytes_ -= bytes;
-    blocks_.erase(std::next(fits).base());
+    std::unique_lock lock(mutex_);
+    const auto same_size = latest_.find(bytes);
+    Block* const block = same_size == latest_.end() ? nullptr : same_size->second;
+    if (block) remove(block);
+    Block* const excess = block ? count(bytes) : shrink_to(std::max(most(), out_ + bytes) - bytes);
+    lock.unlock();
+    give_back_all(excess);
     return block;
   }
 
-  void add(void* block, size_t bytes) {
-    if (bytes > kMostWaitingBytes) return give_back(block);
-    std::vector<Block> leave;
-    {
-      const std::lock_guard lock(mutex_);
-      blocks_.push_back({block, bytes});
-      bytes_ += bytes;
-      size_t end = 0;
-      for (; bytes_ > kMostWaitingBytes || blocks_.size() - end > kMostWaiting; ++end) bytes_ -= blocks_[end].bytes;
-      leave.assign(blocks_.begin(), blocks_.begin() + static_cast<std::ptrdiff_t>(end));
-      blocks_.erase(blocks_.begin(), blocks_.begin() + static_cast<std::ptrdiff_t>(end));
-    }
-    for (const Block& b : leave) give_back(b.block);
+  void was_made(size_t bytes) {
+    std::unique_lock lock(mutex_);
+    Block* const excess = count(bytes);
+    lock.unlock();
+    give_back_all(excess);
+  }
+
+  void add(void* memory, size_t bytes) {
+    std::unique_lock lock(mutex_);
+    out_ -= bytes;
+    if (kMayWait) push(new (memory) Block{.bytes = bytes, .period = period_});
+    Block* const excess = shrink_to(most());
+    lock.unlock();
+    give_back_all(excess);
+    if (!kMayWait) give_back(memory);
   }
 
   void clear() {
-    std::vector<Block> all;
-    {
-      const std::lock_guard lock(mutex_);
-      all = std::exchange(blocks_, {});
-      bytes_ = 0;
-    }
-    for (const Block& b : all) give_back(b.block);
+    std::unique_lock lock(mutex_);
+    Block* const all = shrink_to(0);
+    lock.unlock();
+    give_back_all(all);
   }
 
  private:
+  static constexpr size_t kTurns = 16;
+
+  // At the beginning of the memory that waits.
   struct Block {
-    void* block;
     size_t bytes;
+    uint64_t period;
+    Block* older = nullptr;
+    Block* newer = nullptr;
+    Block* older_of_size = nullptr;
+    Block* newer_of_size = nullptr;
   };
+
+  Block* count(size_t bytes) {
+    out_ += bytes;
+    most_out_ = std::max(most_out_, out_);
+    asked_for_ += bytes;
+    return asked_for_ > kTurns * most() ? end_period() : nullptr;
+  }
+
+  size_t most() const { return std::max(most_out_, most_out_before_); }
+
+  void push(Block* block) {
+    block->older = newest_;
+    (newest_ ? newest_->newer : oldest_) = block;
+    newest_ = block;
+    Block*& latest = latest_[block->bytes];
+    block->older_of_size = latest;
+    if (latest) latest->newer_of_size = block;
+    latest = block;
+    waiting_ += block->bytes;
+  }
+
+  void remove(Block* block) {
+    (block->older ? block->older->newer : oldest_) = block->newer;
+    (block->newer ? block->newer->older : newest_) = block->older;
+    if (block->older_of_size) block->older_of_size->newer_of_size = block->newer_of_size;
+    if (block->newer_of_size) {
+      block->newer_of_size->older_of_size = block->older_of_size;
+    } else if (block->older_of_size) {
+      latest_[block->bytes] = block->older_of_size;
+    } else {
+      latest_.erase(block->bytes);
+    }
+    waiting_ -= block->bytes;
+  }
+
+  // What is to be given back, linked by `older`: the oldest, as long as `is_excess`.
+  template <class IsExcess>
+  Block* remove_while(IsExcess is_excess) {
+    Block* removed = nullptr;
+    while (oldest_ && is_excess(*oldest_)) {
+      Block* const block = oldest_;
+      remove(block);
+      block->older = std::exchange(removed, block);
+    }
+    return removed;
+  }
+
+  Block* shrink_to(size_t bytes) {
+    return remove_while([&](const Block&) { return out_ + waiting_ > bytes; });
+  }
+
+  Block* end_period() {
+    ++period_;
+    asked_for_ = 0;
+    most_out_before_ = std::exchange(most_out_, out_);
+    return remove_while([&](const Block& block) { return block.period + 1 < period_ || out_ + waiting_ > most(); });
+  }
+
+  static void give_back_all(Block* block) {
+    while (block) memory::give_back(std::exchange(block, block->older));
+  }
+
   SpinLock mutex_;
-  std::vector<Block> blocks_;
-  size_t bytes_ = 0;
+  std::unordered_map<size_t, Block*> latest_;  // by bytes
+  Block* oldest_ = nullptr;
+  Block* newest_ = nullptr;
+  size_t waiting_ = 0;  // bytes
+  size_t out_ = 0;      // bytes that somebody has
+  size_t most_out_ = 0;
+  size_t most_out_before_ = 0;  // in the period before
+  size_t asked_for_ = 0;        // in this period
+  uint64_t period_ = 0;
 };
 
 // Never destroyed, because blocks are freed by static destructors too.
@@ -106,6 +183,7 @@ void* find_block(size_t bytes) {
     memory = std::malloc(bytes + kBlockAlignment);
   }
   if (!memory) refuse(bytes);
+  if (bytes >= kLarge) waiting().was_made(bytes);
   return align(memory);
 }
 

@@ -3,9 +3,11 @@
 // LibTorch asks malloc for aligned memory, which glibc cuts out of a larger piece; it gives what is left to whoever
 // next wants a few bytes. A plain program soon frees those few bytes, and the piece is whole again. A tape keeps them,
 // and then the piece is too small for the next block of the same size: a step of many operators took memory for each of
-// them that nobody counted. So blocks here are pieces of their own, aligned by us. Large blocks that were freed wait
-// for somebody who wants as many bytes, because giving memory back to the system and getting it again takes longer than
-// many operators.
+// them that nobody counted. So blocks here are pieces of their own, aligned by us.
+//
+// Large blocks that were freed wait for somebody who wants as many bytes, because giving memory back to the system and
+// getting it again takes longer than many operators. Large blocks that wait and those in use are together never more
+// than were in use at once lately.
 #pragma once
 
 #include <cstddef>
