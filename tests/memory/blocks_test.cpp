@@ -63,6 +63,40 @@ TEST(Blocks, OfALargeSizeThatWereFreedAreUsedFirst) {
   memory::deallocate_block(second, 1'000'000);
 }
 
+// Of 40 MB and more, which glibc maps one by one, so that we see them come and go. Nobody touches them.
+void take_and_free(int times, size_t bytes) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < times; ++i) blocks.push_back(memory::allocate_block(bytes));
+  for (void* const block : blocks) memory::deallocate_block(block, bytes);
+}
+
+TEST(Blocks, ThatWaitAndThoseInUseAreNoMoreThanWereInUseAtOnce) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "nothing waits";
+#endif
+  const size_t before = mallinfo2().hblkhd;
+  take_and_free(3, 44'000'000);
+  EXPECT_GT(mallinfo2().hblkhd, before + 131'000'000) << "they wait";
+  std::vector<void*> others;
+  for (int i = 0; i < 3; ++i) {
+    others.push_back(memory::allocate_block(40'000'000));
+    EXPECT_LT(mallinfo2().hblkhd, before + 133'000'000) << "with " << others.size() << " others";
+  }
+  for (void* const block : others) memory::deallocate_block(block, 40'000'000);
+}
+
+TEST(Blocks, ThatNobodyWantsForLongAreGivenBack) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "nothing waits";
+#endif
+  take_and_free(3, 44'000'000);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_GT(mallinfo2().hblkhd, 80'000'000U) << "after " << i;
+    for (int turn = 0; turn < 18 * 132; ++turn) take_and_free(1, 1'000'000);
+  }
+  EXPECT_LT(mallinfo2().hblkhd, 44'000'000U);
+}
+
 TEST(Blocks, ThatCannotBeHadAreAnError) { EXPECT_THROW(memory::allocate_block(size_t{1} << 60), c10::Error); }
 
 }  // namespace retrace::test::blocks
