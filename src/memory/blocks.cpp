@@ -34,7 +34,7 @@ void* align(void* memory) {
 
 void give_back(void* block) { std::free(static_cast<void**>(block)[-1]); }
 
-// Large blocks that nobody has. With those that somebody has they are never more bytes than somebody had at once, in
+// Large blocks that nobody has. With those that somebody has they are hardly more bytes than somebody had at once, in
 // this period or the one before. A period ends when kTurns times as many have been asked for: some steps of a training.
 // What has waited for a whole period is given back.
 class Waiting {
@@ -45,7 +45,7 @@ class Waiting {
     const auto same_size = latest_.find(bytes);
     Block* const block = same_size == latest_.end() ? nullptr : same_size->second;
     if (block) remove(block);
-    Block* const excess = block ? count(bytes) : shrink_to(std::max(most(), out_ + bytes) - bytes);
+    Block* const excess = block ? count(bytes) : shrink_to(with_spare(std::max(most_out(), out_ + bytes)) - bytes);
     lock.unlock();
     give_back_all(excess);
     return block;
@@ -62,7 +62,7 @@ class Waiting {
     std::unique_lock lock(mutex_);
     out_ -= bytes;
     if (kMayWait) push(new (memory) Block{.bytes = bytes, .period = period_});
-    Block* const excess = shrink_to(most());
+    Block* const excess = shrink_to(with_spare(most_out()));
     lock.unlock();
     give_back_all(excess);
     if (!kMayWait) give_back(memory);
@@ -77,6 +77,7 @@ class Waiting {
 
  private:
   static constexpr size_t kTurns = 16;
+  static constexpr size_t kMostSpare = size_t{32} << 20;
 
   // At the beginning of the memory that waits.
   struct Block {
@@ -92,10 +93,12 @@ class Waiting {
     out_ += bytes;
     most_out_ = std::max(most_out_, out_);
     asked_for_ += bytes;
-    return asked_for_ > kTurns * most() ? end_period() : nullptr;
+    return asked_for_ > kTurns * most_out() ? end_period() : nullptr;
   }
 
-  size_t most() const { return std::max(most_out_, most_out_before_); }
+  size_t most_out() const { return std::max(most_out_, most_out_before_); }
+  // Without some to spare all that wait would have to go at each peak.
+  static size_t with_spare(size_t bytes) { return bytes + std::min(bytes / 4, kMostSpare); }
 
   void push(Block* block) {
     block->older = newest_;
@@ -142,7 +145,8 @@ class Waiting {
     ++period_;
     asked_for_ = 0;
     most_out_before_ = std::exchange(most_out_, out_);
-    return remove_while([&](const Block& block) { return block.period + 1 < period_ || out_ + waiting_ > most(); });
+    return remove_while(
+        [&](const Block& block) { return block.period + 1 < period_ || out_ + waiting_ > with_spare(most_out()); });
   }
 
   static void give_back_all(Block* block) {

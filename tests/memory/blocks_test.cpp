@@ -70,7 +70,7 @@ void take_and_free(int times, size_t bytes) {
   for (void* const block : blocks) memory::deallocate_block(block, bytes);
 }
 
-TEST(Blocks, ThatWaitAndThoseInUseAreNoMoreThanWereInUseAtOnce) {
+TEST(Blocks, ThatWaitAndThoseInUseAreHardlyMoreThanWereInUseAtOnce) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "nothing waits";
 #endif
@@ -79,10 +79,10 @@ TEST(Blocks, ThatWaitAndThoseInUseAreNoMoreThanWereInUseAtOnce) {
   EXPECT_GT(mallinfo2().hblkhd, before + 131'000'000) << "they wait";
   std::vector<void*> others;
   for (int i = 0; i < 3; ++i) {
-    others.push_back(memory::allocate_block(40'000'000));
-    EXPECT_LT(mallinfo2().hblkhd, before + 133'000'000) << "with " << others.size() << " others";
+    others.push_back(memory::allocate_block(43'000'000));
+    EXPECT_LT(mallinfo2().hblkhd, before + 133'000'000 + (32 << 20)) << "with " << others.size() << " others";
   }
-  for (void* const block : others) memory::deallocate_block(block, 40'000'000);
+  for (void* const block : others) memory::deallocate_block(block, 43'000'000);
 }
 
 TEST(Blocks, ThatNobodyWantsForLongAreGivenBack) {
