@@ -98,7 +98,7 @@ class Waiting {
 
   size_t most_out() const { return std::max(most_out_, most_out_before_); }
   // Without some to spare all that wait would have to go at each peak.
-  static size_t with_spare(size_t bytes) { return bytes + std::min(bytes / 4, kMostSpare); }
+  static size_t with_spare(size_t bytes) { return bytes + std::min(bytes / 8, kMostSpare); }
 
   void push(Block* block) {
     block->older = newest_;

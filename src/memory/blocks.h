@@ -6,8 +6,8 @@
 // them that nobody counted. So blocks here are pieces of their own, aligned by us.
 //
 // Large blocks that were freed wait for somebody who wants as many bytes, because giving memory back to the system and
-// getting it again takes longer than many operators. Those that wait and those in use are together at most a quarter and at
-// most 32 MiB more than were in use at once lately.
+// getting it again takes longer than many operators. Those that wait and those in use are together at most an eighth,
+// and at most 32 MiB, more than were in use at once lately.
 #pragma once
 
 #include <cstddef>
