@@ -114,10 +114,13 @@ uint64_t cpu_sample(const c10::Storage& storage) {
   const auto* const bytes = static_cast<const char*>(storage.data_ptr().get());
   const size_t size = bytes ? storage.nbytes() : 0;
   if (size <= kWholeBytes) return hash_of(bytes ? bytes : "", size);
+  // Each begins where a cache line does, if the storage does: a piece that lies in two lines takes twice as long.
   char pieces[kPieces * kPieceBytes];
-  for (size_t i = 0; i < kPieces; ++i) {
-    std::memcpy(pieces + i * kPieceBytes, bytes + (size - kPieceBytes) * i / (kPieces - 1), kPieceBytes);
+  for (size_t i = 0; i + 1 < kPieces; ++i) {
+    const size_t at = (size - kPieceBytes) * i / (kPieces - 1) & ~(kPieceBytes - 1);
+    std::memcpy(pieces + i * kPieceBytes, bytes + at, kPieceBytes);
   }
+  std::memcpy(pieces + sizeof pieces - kPieceBytes, bytes + size - kPieceBytes, kPieceBytes);
   return hash_of(pieces, sizeof pieces);
 }
 
