@@ -237,13 +237,12 @@ class StepSimulation {
   int32_t obtain(ValueId id);
   int32_t materialize(ValueId target);
   class Rules;
-  void run_readers_first();
   void end_rebuild();
   void replay(OpId id);
   void note_peak_of_call(int64_t working_bytes);
   int32_t scratch_for(OpId id, ValueId content);
   void take_rebuilt(ValueId id, int32_t buffer);
-  void free_if_unused(ValueId id);
+  void used(ValueId id);
   void free_rebuilt(ValueId id);
 
   const Graph& graph_;

@@ -52,37 +52,26 @@ class StepSimulation::Rules {
  public:
   explicit Rules(StepSimulation& step) : step_(step) {}
 
-  void plan(OpId id) {
-    step_.visited_[at(id)] = step_.replays_;
-    for (const Arg& arg : args(id)) {
-      if (!arg.shape_only) ++step_.value(arg.value).uses;
-    }
-  }
+  SimValue& value(ValueId id) const { return step_.value(id); }
+  SimOp& op(OpId id) const { return step_.op(id); }
+  const Op& recorded(OpId id) const { return step_.graph_.ops[at(id)]; }
+
+  static bool has_op(OpId) { return true; }
+  void mark(OpId id) { step_.visited_[at(id)] = step_.replays_; }
   bool is_planned(OpId id) const { return id != kNone && step_.visited_[at(id)] == step_.replays_; }
   OpId until() const { return step_.passes_until_; }
   const std::vector<ValueId>& kept_until() const { return step_.passes_but_; }
 
-  static bool has_op(OpId) { return true; }
-  bool is_pending(OpId id) const { return step_.op(id).pending > 0; }
-  std::span<const Arg> args(OpId id) const { return step_.op(id).args; }
-  const auto& fresh(OpId id) const { return step_.graph_.ops[at(id)].fresh; }
-  void each_result(OpId id, auto f) const { for_each_output(step_.graph_.ops[at(id)], f); }
-
-  OpId producer(ValueId id) const { return step_.value(id).producer; }
+  void use(ValueId id) { ++value(id).uses; }
   int64_t bytes(ValueId id) const { return step_.graph_.values[at(id)].bytes; }
-  int32_t pending_of(ValueId id) const { return step_.value(id).pending; }
-  int32_t uses_of(ValueId id) const { return step_.value(id).uses; }
   bool has_content(ValueId id, OpId) const { return step_.content(id) != 0; }
-  bool is_at_hand(ValueId id, OpId) const { return is_planned(producer(id)) || step_.is_available(id); }
-  bool is_held(ValueId id) const { return plan::is_held(step_.value(id)); }
-  bool is_rebuilt(ValueId id) const { return step_.value(id).rebuilt != 0; }
-  bool is_ours(ValueId id) const { return is_rebuilt(id) || is_planned(producer(id)); }
+  bool is_available(ValueId id, OpId) const { return step_.is_available(id); }
   bool is_ours_alone(ValueId id) const {
-    return is_rebuilt(id) && !is_held(id) && step_.buffer(step_.value(id).rebuilt).references == 1;
+    return value(id).rebuilt != 0 && !is_held(value(id)) && step_.buffer(value(id).rebuilt).references == 1;
   }
   bool is_rebuilt_each_time(ValueId id) const { return (*step_.choices_)[at(id)] == Choice::rebuild_each_time(); }
   void free(ValueId id) {
-    if (step_.value(id).way != kUnpacked) step_.forget_rebuilt(id);
+    if (value(id).way != kUnpacked) step_.forget_rebuilt(id);
   }
 
  private:
@@ -144,8 +133,7 @@ void StepSimulation::unpack(HandleId handle) {
     now_.in_hand[h] = its;
     if (rules_ != nullptr) rules_->in_hand(id, 1);
   }
-  --value(id).uses;
-  free_if_unused(id);
+  used(id);
   if (rules_ != nullptr) end_rebuild();
   if (rules_ != nullptr && saved_root_[h] == 0) rules_->unpacked(id);
   if (rules_ != nullptr) hold_unpacked(handle);
@@ -239,14 +227,9 @@ int32_t StepSimulation::materialize(ValueId target) {
   Rules rules(*this);
   rebuilding::find_ops(rules, target, order_, stack_);
   if (rules_ != nullptr) rules_->rebuild_begins(target, order_);
-  run_readers_first();
+  rebuilding::run_readers_first(rules, order_);
   for (const OpId id : order_) replay(id);
   return content(target);
-}
-
-void StepSimulation::run_readers_first() {
-  Rules rules(*this);
-  rebuilding::run_readers_first(rules, order_);
 }
 
 void StepSimulation::replay(OpId id) {
@@ -276,11 +259,7 @@ void StepSimulation::replay(OpId id) {
     if (scratch_[i] != 0 && std::find(scratch_.begin(), before, scratch_[i]) == before)
       take_rebuilt(o.args[i].becomes, scratch_[i]);
   }
-  for (const Arg& arg : o.args) {
-    if (arg.shape_only) continue;
-    --value(arg.value).uses;
-    free_if_unused(arg.value);
-  }
+  rebuilding::inputs_used(rules, id);
 }
 
 // While an operator runs it has its arguments too: to the rules that are asked when it allocates, they are shared.
@@ -311,33 +290,31 @@ int32_t StepSimulation::scratch_for(OpId id, ValueId content) {
 
 // Takes over one reference to the buffer.
 void StepSimulation::take_rebuilt(ValueId id, int32_t content) {
-  if (!rebuilding::is_taken(Rules(*this), id)) return unreference(content);
+  Rules rules(*this);
+  if (!rebuilding::is_taken(rules, id)) return unreference(content);
   SimValue& v = value(id);
   becomes_source<Pending>(*this, id);
   v.rebuilt = content;
   buffer(content).value = id;
   if (rules_ != nullptr) rules_->rebuilt(id);
-  if (v.uses == 0) free_if_unused(id);
+  if (v.uses == 0) rebuilding::release(rules, id);
 }
 
 void StepSimulation::end_rebuild() {
   passes_until_ = kNone;
-  for (const ValueId v : std::exchange(passes_but_, {})) {
-    --value(v).uses;
-    free_if_unused(v);
-  }
+  for (const ValueId v : std::exchange(passes_but_, {})) used(v);
   rules_->rebuild_ended();
 }
 
 void StepSimulation::pass_through(OpId until, std::vector<ValueId> but) {
   passes_until_ = until;
   passes_but_ = std::move(but);
-  for (const ValueId v : passes_but_) ++value(v).uses;  // until the rebuild ends, see Replay::leave_segments()
+  for (const ValueId v : passes_but_) ++value(v).uses;  // until the rebuild ends, see Replay::attempt()
 }
 
-void StepSimulation::free_if_unused(ValueId id) {
+void StepSimulation::used(ValueId id) {
   Rules rules(*this);
-  rebuilding::release(rules, id);
+  rebuilding::used(rules, id);
 }
 
 void StepSimulation::free_rebuilt(ValueId id) {
