@@ -27,19 +27,18 @@ class StepSimulation::Swept {
  public:
   explicit Swept(StepSimulation& step) : step_(step) {}
 
+  const SimValue& value(ValueId id) const { return step_.now_.values[at(id)]; }
+  const SimOp& op(OpId id) const { return step_.now_.ops[at(id)]; }
+  const Op& recorded(OpId id) const { return step_.graph_.ops[at(id)]; }
+
   OpId op_count() const { return static_cast<OpId>(step_.graph_.ops.size()); }
   // Not an update; of others, the tape may have given up some since.
-  bool has_op(OpId id) const { return step_.repeatable_[at(id)] != 0 || !step_.graph_.ops[at(id)].fresh.empty(); }
-  bool is_op_alive(OpId id) const { return step_.now_.ops[at(id)].alive > 0; }
-  void each_result(OpId id, auto f) const { for_each_output(step_.graph_.ops[at(id)], f); }
-  void each_read(OpId id, auto f) const { for_each_read(step_.graph_.ops[at(id)], f); }
+  bool has_op(OpId id) const { return step_.repeatable_[at(id)] != 0 || !recorded(id).fresh.empty(); }
   void drop_op(OpId) {}
 
   ValueId value_count() const { return static_cast<ValueId>(step_.now_.values.size()); }
-  bool is_root(ValueId id) const { return step_.now_.values[at(id)].producer == kNone; }
-  bool is_held(ValueId id) const { return plan::is_held(step_.now_.values[at(id)]); }
+  bool is_held(ValueId id) const { return plan::is_held(value(id)); }
   bool is_shared(ValueId id) const { return step_.is_shared(id); }
-  bool is_alive(ValueId id) const { return step_.now_.values[at(id)].alive > 0; }
   bool is_living(ValueId id) const { return step_.is_living(id); }
   void let_go(ValueId id) { step_.stop_holding(id); }
 
