@@ -161,9 +161,9 @@ void PredictedStep::dropped(ValueId id) {
   since_balance_.dropped(*this, id);
 }
 
-// While recording goes on, an op still to come may read what needs this, and only a root cannot be had again.
 void PredictedStep::nobody_alive(ValueId id) {
-  if (!is_held(id) || (!in_backward_ && (is_root(id) || !simulation_.is_dropping()))) return;
+  const auto is_root = [&] { return this->is_root(id); };
+  if (!is_held(id) || !goes_if_not_alive(in_backward_, simulation_.is_dropping(), /*may_evict=*/false, is_root)) return;
   let_go(id);
   sweeping_.dirty |= in_backward_;
 }

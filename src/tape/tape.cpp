@@ -270,15 +270,11 @@ void Tape::note_kept(int64_t delta) {
 
 void Tape::nobody_alive(ValueId id) {
   if (!value(id).held) return;
-  const bool root = is_root(value(id));
-  if (counts_reach_ && !closed_ && root) return;  // what is evicted later may need it
-  if (!needed_recipes_.empty() && root) return;   // as may a recipe that is not counted
-  // While recording goes on, an op still to come may read a living tensor whose recipe needs this value, and only a
-  // root cannot be had again. In a plain backward nothing is recorded, so memory comes first, and collect() afterwards
-  // sees to such tensors.
-  if (!closed_ && thread_phase() != Phase::backward && (root || !dropping_)) return;
+  const bool root = is_root(value(id)), in_backward = !closed_ && thread_phase() == Phase::backward;
+  if (root && !needed_recipes_.empty()) return;  // a recipe that is not counted may need it
+  if (!closed_ && !goes_if_not_alive(in_backward, dropping_, counts_reach_, [&] { return root; })) return;
   let_go(id);
-  sweeping.dirty |= !closed_ && thread_phase() == Phase::backward;
+  sweeping.dirty |= in_backward;
 }
 
 void Tape::nobody_reach(ValueId id) {

@@ -145,8 +145,8 @@ class StepSimulation {
   void nobody_alive(ValueId id) {
     if (is_plain_) return stop_holding(id);
     if (rules_ != nullptr) return rules_->nobody_alive(id);
-    if ((in_plain_backward() || dropping_) && value(id).producer != kNone)
-      stop_holding(id);  // what is evicted may need a root
+    const auto is_root = [&] { return value(id).producer == kNone; };
+    if (goes_if_not_alive(in_plain_backward(), dropping_, /*may_evict=*/true, is_root)) stop_holding(id);
   }
   void nobody_reach(ValueId id) {
     if (in_plain_backward() && value(id).producer == kNone && released(id)) stop_holding(id);
