@@ -272,16 +272,7 @@ class Recording {
 
   void track_cuts(Tape& tape) {
     for (const auto& scope : scopes_of_this_event()) {
-      if (!scope->cuts) continue;
-      for (const TensorArg& arg : op_->args) {
-        if (!arg.shape_only && arg.has_gradient) scope->cuts->read(tape, arg.value);
-      }
-      if (!op_->fresh.empty()) {
-        scope->cuts->made(tape, op_->fresh.front().value, kNone);
-      } else {
-        const TensorArg& arg = op_->args[written().front()];
-        scope->cuts->made(tape, arg.becomes, arg.value);
-      }
+      if (scope->cuts) scope->cuts->op_ran(tape, *op_);
     }
   }
 

@@ -41,7 +41,7 @@ ValueId Tape::add_value(StorageId id, OpId producer, int64_t bytes) {
   v.recorded_at = next_op();
   v.bytes = bytes;
   v.last_used = clock_;
-  balancing.small.made(bytes);
+  hold_if_better.made(bytes);
   return storage(id).current = next_value() - 1;
 }
 
@@ -216,7 +216,6 @@ void Tape::hold_rebuilt(ValueId id) {
 
 void Tape::note_held(ValueId id) {
   if (budgeted_step) return;  // a budget's affair
-  balancing.held.push_back(id);
   pressure.since_balance.held(RuntimeView(*this), id);
 }
 
