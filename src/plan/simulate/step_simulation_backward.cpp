@@ -13,13 +13,13 @@ constexpr char kGone = 2;
 void StepSimulation::begin_backward() {
   const Backward* const known = backward_at(graph_, static_cast<int32_t>(now_.next_event));
   now_.in_backward = true;
-  now_.in_recorded_backward = known && several_ && known->records;
+  now_.in_recorded_backward = known && facts_.has_several_backwards && known->records;
   now_.backward_end = known ? at(known->end) : graph_.events.size();
   for (const HandleId h : now_.saved) {
     if (now_.consumed[at(h)] == 0) change_need<Pending>(*this, graph_.handles[at(h)], 1);
   }
   if (!ends_backwards()) now_.saved.clear();
-  if (sweeps_ && rules_ == nullptr && in_plain_backward()) sweep();
+  if (facts_.sweeps && rules_ == nullptr && in_plain_backward()) sweep();
 }
 
 // The step as sweep.h sees it.
@@ -33,7 +33,7 @@ class StepSimulation::Swept {
 
   OpId op_count() const { return static_cast<OpId>(step_.graph_.ops.size()); }
   // Not an update; of others, the tape may have given up some since.
-  bool has_op(OpId id) const { return step_.repeatable_[at(id)] != 0 || !recorded(id).fresh.empty(); }
+  bool has_op(OpId id) const { return step_.facts_.is_repeatable(id) || !recorded(id).fresh.empty(); }
   void drop_op(OpId) {}
 
   ValueId value_count() const { return static_cast<ValueId>(step_.now_.values.size()); }
@@ -77,31 +77,6 @@ class StepSimulation::Rules {
   StepSimulation& step_;
 };
 
-// Whether the first backward begins with roots that were read, and that nothing saved could come to need.
-bool StepSimulation::leaves_roots() const {
-  std::vector<char> needed(graph_.values.size());
-  std::vector<ValueId> work;
-  const auto need = [&](ValueId v) {
-    if (std::exchange(needed[at(v)], 1) == 0) work.push_back(v);
-  };
-  for (size_t h = 0; h < dropped_.size(); ++h) {
-    if (dropped_[h] > first_unpack_) need(graph_.handles[h]);
-  }
-  while (!work.empty()) {
-    const OpId producer = first_values_[at(work.back())].producer;
-    work.pop_back();
-    if (producer != kNone) for_each_read(graph_.ops[at(producer)], need);
-  }
-  for (size_t o = 0; o < graph_.ops.size(); ++o) {
-    bool leaves = false;
-    for_each_read(graph_.ops[at(static_cast<OpId>(o))], [&](ValueId v) {
-      leaves |= first_values_[at(v)].producer == kNone && bytes_[at(v)] > 0 && needed[at(v)] == 0;
-    });
-    if (leaves && repeatable_[o] != 0) return true;
-  }
-  return false;
-}
-
 // What earlier graphs left, and nothing needs any more.
 void StepSimulation::sweep() {
   Swept swept(*this);
@@ -144,7 +119,7 @@ void StepSimulation::unpack(HandleId handle) {
 // As the tape of a named policy does: see Tape::hold_unpacked().
 void StepSimulation::hold_unpacked(HandleId handle) {
   const ValueId id = graph_.handles[at(handle)];
-  const bool is_dropped = dropped_[at(handle)] < now_.backward_end;
+  const bool is_dropped = facts_.dropped(handle) < now_.backward_end;
   if (is_dropped && value(id).rebuilt != 0 && !is_held(value(id))) hold_rebuilt(id);
 }
 
@@ -155,12 +130,12 @@ void StepSimulation::hold_rebuilt(ValueId id) {
 
 // Of a graph that is retained nothing is dropped, but a node has let go of what it unpacked when the next one begins.
 void StepSimulation::pass(HandleId handle) {
-  const auto has_ended = [&](HandleId other) { return node_[at(other)] != node_[at(handle)]; };
+  const auto has_ended = [&](HandleId other) { return facts_.node(other) != facts_.node(handle); };
   while (!now_.passing.empty() && has_ended(now_.passing.front())) {
     take_from_hand(now_.passing.front());
     now_.passing.erase(now_.passing.begin());
   }
-  if (dropped_[at(handle)] >= now_.backward_end) now_.passing.push_back(handle);
+  if (facts_.dropped(handle) >= now_.backward_end) now_.passing.push_back(handle);
 }
 
 void StepSimulation::note_fate(ValueId id) {
@@ -176,7 +151,7 @@ void StepSimulation::drop(HandleId handle) {
   const ValueId id = graph_.handles[h];
   if (now_.in_backward && now_.consumed[h] == 0) change_need<Pending>(*this, id, -1);
   now_.consumed[h] = kGone;
-  dropping_ = (moves_[h] & kMovesAway) == 0;
+  dropping_ = !facts_.moves_away(handle);
   change_need<Alive>(*this, id, -1);
   change_need<Reach>(*this, id, -1);
   dropping_ = false;
@@ -212,7 +187,7 @@ int32_t StepSimulation::obtain(ValueId id) {
   SimValue& v = value(id);
   if (there != 0 || v.way <= kAsItIs) return there;
   v.rebuilt = new_buffer(id);
-  spend(way_cost(id, v.way).load_seconds);
+  spend(facts_.way_cost(id, v.way).load_seconds);
   note_peak(0);
   return v.rebuilt;
 }
@@ -233,7 +208,7 @@ int32_t StepSimulation::materialize(ValueId target) {
 
 void StepSimulation::replay(OpId id) {
   const SimOp& o = op(id);
-  const OpCost& cost = costs_[at(id)];
+  const StepFacts::OpCost& cost = facts_.cost(id);
   Rules rules(*this);
   const bool shortcut = rebuilding::may_take_shortcut(rules, id, cost.shortcut_seconds);
   scratch_.assign(o.args.size(), 0);
