@@ -117,35 +117,6 @@ std::optional<Encoding> if_smaller(std::optional<Encoding> encoding) {
   return encoding;
 }
 
-struct Widths {
-  size_t plain, encoded;  // bytes per element; 0 encoded: a bit
-};
-
-Widths widths(Code code) {
-  switch (code) {
-    case Code::bits_8:
-      return {1, 0};
-    case Code::bits_16:
-      return {2, 0};
-    case Code::bits_32:
-      return {4, 0};
-    case Code::bits_64:
-      return {8, 0};
-    case Code::narrow_i64_to_u8:
-      return {8, 1};
-    case Code::narrow_i64_to_u16:
-      return {8, 2};
-    case Code::narrow_i64_to_u32:
-      return {8, 4};
-    case Code::narrow_i32_to_u8:
-      return {4, 1};
-    case Code::narrow_i32_to_u16:
-    case Code::bfloat16:
-      return {4, 2};
-  }
-  return {0, 0};
-}
-
 // Every combination of widths that has a loop, with a value of each type.
 template <class F>
 auto with_widths(Code code, const F& f) {
@@ -171,6 +142,16 @@ auto with_widths(Code code, const F& f) {
       break;
   }
   return f(uint32_t{}, uint16_t{});
+}
+
+struct Widths {
+  size_t plain, encoded;  // bytes per element; 0 encoded: a bit
+};
+
+Widths widths(Code code) {
+  return with_widths(code, [](auto plain, auto small) {
+    return Widths{sizeof(plain), std::is_same_v<decltype(small), bool> ? 0 : sizeof(small)};
+  });
 }
 
 }  // namespace
