@@ -169,9 +169,10 @@ void Tape::becomes_held(ValueId id) {
 
 std::unique_ptr<const store::Stored> Tape::store(const Value& v, const store::Kind& kind, const c10::Storage& content) {
   const memory::OwnerScope owner(Owner::kept);
-  const auto start = cpu().now();
+  const DeviceSupport& device = device_of(content.device_type());
+  const auto start = device.now();
   auto stored = kind.put(content, v.dtype);
-  const auto spent = cpu().now() - start;
+  const auto spent = device.now() - start;
   if (!stored) return nullptr;
   if (const c10::Storage on_device = stored->on_device(); timeline && on_device) timeline->track(on_device);
   for (const StepCounters& one : counters) {
