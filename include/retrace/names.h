@@ -16,8 +16,6 @@ class Tensor;
 
 namespace retrace {
 
-class NameTable;
-
 // Tensors and what the program calls them. Keeps no tensor alive. A tensor that gets another storage loses its name.
 class Names {
  public:
@@ -25,11 +23,12 @@ class Names {
   void add(const at::Tensor& tensor, std::string path);
 
   std::vector<std::string> paths() const { return paths_; }
+  // For sessions: parallel to paths(), each refers weakly to a tensor's storage.
+  const std::vector<std::shared_ptr<const void>>& storages() const { return storages_; }
 
  private:
-  friend class NameTable;
   std::vector<std::string> paths_;
-  std::vector<std::shared_ptr<const void>> storages_;  // parallel to paths_, weakly referred to
+  std::vector<std::shared_ptr<const void>> storages_;
 };
 
 // The paths of the parameters and buffers of a module and of all modules inside it. `module` is a torch::nn::Module, or

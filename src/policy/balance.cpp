@@ -92,6 +92,7 @@ void SinceBalance::watch(ValueId id, int64_t bytes) {
 
 // Its content was there, so if a handle stands for it, it was not forgotten.
 void SinceBalance::held(const TapeView& tape, ValueId id) {
+  held_.push_back(id);
   const TapeView::Value v = tape.value(id);
   if (v.handles == 0) watch(id, v.bytes);
 }

@@ -24,6 +24,15 @@ Balance balance(TapeView& tape, std::vector<TapeView::ValueId>& held);
 // saved.
 int64_t below_plain_bytes(TapeView& tape);
 
+// While an operator is rebuilt, what it takes would raise the peak. That comes on top of what the plain program has now:
+// calls raise(what that comes to), and lets go of what nothing needs as long as memory is short. `live_bytes`: without
+// what the operator has in passing.
+void let_go_for_rebuild(TapeView& tape, int64_t live_bytes, auto raise, auto is_short) {
+  raise(live_bytes + below_plain_bytes(tape));
+  if (is_short()) tape.let_go_idle();
+  if (is_short()) tape.let_go_roots();
+}
+
 // Whether balance() might find something. balance() walks over the whole tape, and any allocation may need it.
 class SinceBalance {
  public:
@@ -33,6 +42,7 @@ class SinceBalance {
   void held(const TapeView& tape, ValueId value);
   void rebuilt(const TapeView& tape, ValueId value);
   void dropped(const TapeView& tape, ValueId value);
+  void look(TapeView& tape) { looked(tape, balance(tape, held_)); }
   void looked(const TapeView& tape, Balance found);  // balance() found this
 
   bool may_be_out_of_balance() const { return worse_bytes_ > slack_bytes_; }  // needs no lock
@@ -41,6 +51,7 @@ class SinceBalance {
  private:
   void watch(ValueId value, int64_t bytes);
 
+  std::vector<ValueId> held_;            // values that are held, and some that were since balance() last looked
   std::atomic<int64_t> worse_bytes_{0};  // since balance() last looked it is worse by at most so much
   std::atomic<int64_t> slack_bytes_{0};  // that balance() found when it last looked
   std::vector<ValueId> watched_;         // values counted in worse_bytes_ that no handle stood for

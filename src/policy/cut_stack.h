@@ -6,8 +6,10 @@
 // counts, because backward needs it anyway; every n-th of those is held from the moment it is saved.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
+#include "plan/simulate/rebuilding.h"
 #include "policy/tape_view.h"
 
 namespace retrace {
@@ -18,12 +20,15 @@ class CutStack {
   using OpId = TapeView::OpId;
   explicit CutStack(int64_t keep_period) : keep_period_(keep_period) {}
 
-  // A value that carries gradients is read. Values outside the differentiable stream (masks, indices) do not count:
-  // they bridge segments without making them depend on each other's activations.
-  void read(TapeView& tape, ValueId value);
-
-  // An op of the scope made `value`, its first result. If it overwrote `replaced`, that one's place is taken.
-  void made(TapeView& tape, ValueId value, ValueId replaced);
+  // An op of the scope ran.
+  void op_ran(TapeView& tape, const auto& op) {
+    for (const auto& arg : op.args) {
+      if (!arg.shape_only && arg.has_gradient) read(tape, arg.value);
+    }
+    if (!op.fresh.empty()) return made(tape, rebuilding::result_of(op.fresh.front()), -1);
+    const auto written = std::find_if(op.args.begin(), op.args.end(), [](const auto& arg) { return arg.becomes >= 0; });
+    if (written != op.args.end()) made(tape, written->becomes, written->value);
+  }
 
   // Autograd saves `value`.
   void saved(TapeView& tape, ValueId value);
@@ -31,6 +36,11 @@ class CutStack {
   std::vector<ValueId> cuts() const;  // the candidates that count, oldest first
 
  private:
+  // A value that carries gradients is read. Values outside the differentiable stream (masks, indices) do not count:
+  // they bridge segments without making them depend on each other's activations.
+  void read(TapeView& tape, ValueId value);
+  // `value` is an op's first result. If it overwrote `replaced`, that one's place is taken.
+  void made(TapeView& tape, ValueId value, ValueId replaced);
   void pop(TapeView& tape);
 
   struct Candidate {

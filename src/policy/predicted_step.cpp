@@ -102,9 +102,9 @@ void PredictedStep::prepare_write(OpId id, const plan::Arg& arg) {
 
 void PredictedStep::op_ran(OpId id) {
   const plan::Op& op = graph_.ops[at(id)];
-  for (const ValueId v : op.fresh) small_.made(graph_.values[at(v)].bytes);
+  for (const ValueId v : op.fresh) hold_if_better_.made(graph_.values[at(v)].bytes);
   for (const plan::Arg& arg : op.args) {
-    small_.made(graph_.values[at(arg.value)].bytes);
+    hold_if_better_.made(graph_.values[at(arg.value)].bytes);
     if (arg.becomes != kNone && !state(arg.value).copied) let_go(arg.value);
   }
   for (const ValueId v : std::exchange(copies_, {})) {
@@ -122,25 +122,12 @@ void PredictedStep::op_ran(OpId id) {
     const bool from_outside = graph_.values[at(arg.value)].external && is_root(arg.value) && arg.becomes == kNone;
     if (from_outside && !std::exchange(read.external_held, true)) held(arg.value);
   }
-  if (!cuts_) return;
-  for (const plan::Arg& arg : op.args) {
-    if (!arg.shape_only && arg.has_gradient) cuts_->read(*this, arg.value);
-  }
-  if (!op.fresh.empty()) return cuts_->made(*this, op.fresh.front(), kNone);
-  const auto written = std::find_if(op.args.begin(), op.args.end(), [](const auto& a) { return a.becomes != kNone; });
-  if (written != op.args.end()) cuts_->made(*this, written->becomes, written->value);
-}
-
-void PredictedStep::held(ValueId id) {
-  held_.push_back(id);
-  since_balance_.held(*this, id);
+  if (cuts_) cuts_->op_ran(*this, op);
 }
 
 void PredictedStep::saving(ValueId id) {
   sweep_if_due();
-  if (is_held(id) || is_root(id) || state(id).handles > 0) return;
-  instead_.saving(*this, id);
-  if (!is_held(id) && small_.is_worth_holding(*this, id)) hold(id);
+  if (!is_root(id)) hold_if_better_.saving(*this, id, /*in_session=*/true);
 }
 
 void PredictedStep::saved(ValueId id) {
@@ -161,9 +148,9 @@ void PredictedStep::dropped(ValueId id) {
   since_balance_.dropped(*this, id);
 }
 
-// While recording goes on, an op still to come may read what needs this, and only a root cannot be had again.
 void PredictedStep::nobody_alive(ValueId id) {
-  if (!is_held(id) || (!in_backward_ && (is_root(id) || !simulation_.is_dropping()))) return;
+  const auto is_root = [&] { return this->is_root(id); };
+  if (!is_held(id) || !goes_if_not_alive(in_backward_, simulation_.is_dropping(), /*may_evict=*/false, is_root)) return;
   let_go(id);
   sweeping_.dirty |= in_backward_;
 }
@@ -205,14 +192,11 @@ void PredictedStep::peak_rises(int64_t more_bytes) {
   const auto limit_bytes = [&] { return std::max(simulation_.outcome.peak_bytes, plain_peak_bytes_); };
   const auto is_short = [&] { return simulation_.live_bytes() + more_bytes > limit_bytes(); };
   if (!(since_balance_.may_be_out_of_balance() || rebuilding_) || !is_short()) return;
-  if (since_balance_.is_out_of_balance(*this)) since_balance_.looked(*this, balance(*this, held_));
+  if (since_balance_.is_out_of_balance(*this)) since_balance_.look(*this);
   if (!rebuilding_) return;
-  // What is being rebuilt comes on top of what the plain program has now.
-  const int64_t live_bytes = simulation_.live_bytes() - simulation_.bytes_in_passing();
-  plain_peak_bytes_ = std::max(plain_peak_bytes_, live_bytes + below_plain_bytes(*this));
-  if (is_short()) let_go_idle();
-  if (is_short()) let_go_roots();
-  plain_peak_bytes_ = std::max(plain_peak_bytes_, simulation_.live_bytes() + more_bytes);
+  const auto raise = [&](int64_t bytes) { plain_peak_bytes_ = std::max(plain_peak_bytes_, bytes); };
+  let_go_for_rebuild(*this, simulation_.live_bytes() - simulation_.bytes_in_passing(), raise, is_short);
+  raise(simulation_.live_bytes() + more_bytes);
 }
 
 // -- What the rules look at --

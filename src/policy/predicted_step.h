@@ -14,10 +14,9 @@
 #include "policy/balance.h"
 #include "policy/between_backwards.h"
 #include "policy/cut_stack.h"
-#include "policy/hold_instead.h"
+#include "policy/hold_if_better.h"
 #include "policy/rules.h"
 #include "policy/segments.h"
-#include "policy/small_from_large.h"
 #include "policy/sweeping.h"
 #include "policy/tape_view.h"
 
@@ -35,7 +34,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   // What happens.
   void op_begins(OpId op) override;
   void op_ran(OpId op) override;
-  void held(ValueId value) override;
+  void held(ValueId value) override { since_balance_.held(*this, value); }
   void saving(ValueId value) override;
   void saved(ValueId value) override;
   void followed(ValueId value) override;
@@ -107,8 +106,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   std::vector<State> states_;     // by value
   std::vector<char> repeatable_;  // by op: it can be run again
   std::optional<CutStack> cuts_;
-  HoldInstead instead_;
-  SmallFromLarge small_;
+  HoldIfBetter hold_if_better_;
   Segmenting segmenting_;
   BetweenBackwards between_backwards_;
   OpId next_op_ = 0;
@@ -118,7 +116,6 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   std::vector<ValueId> copies_;  // made for the running op, of what it overwrites
 
   // What is held in vain.
-  std::vector<ValueId> held_;
   SinceBalance since_balance_;
   int64_t plain_peak_bytes_ = 0;
   bool rebuilding_ = false;

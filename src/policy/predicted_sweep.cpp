@@ -27,28 +27,26 @@ class PredictedStep::Swept {
  public:
   explicit Swept(PredictedStep& step) : step_(step) {}
 
+  const plan::SimValue& value(ValueId id) const { return now().values[at(id)]; }
+  const plan::SimOp& op(OpId id) const { return now().ops[at(id)]; }
+  const plan::Op& recorded(OpId id) const { return step_.graph_.ops[at(id)]; }
+
   OpId op_count() const { return step_.next_op_; }
   bool has_op(OpId id) const { return step_.has_op(id); }
-  bool is_op_alive(OpId id) const { return now().ops[at(id)].alive > 0; }
-  void each_result(OpId id, auto f) const { plan::for_each_output(step_.graph_.ops[at(id)], f); }
-  void each_read(OpId id, auto f) const { plan::for_each_read(step_.graph_.ops[at(id)], f); }
   void drop_op(OpId id) {
-    each_result(id, [&](ValueId v) { step_.simulation_.value(v).producer = kNone; });
+    for_each_output(recorded(id), [&](ValueId v) { step_.simulation_.value(v).producer = kNone; });
     step_.repeatable_[at(id)] = 0;
   }
 
   ValueId value_count() const { return step_.next_value(); }
   int64_t bytes(ValueId id) const { return step_.graph_.values[at(id)].bytes; }
-  bool is_root(ValueId id) const { return step_.is_root(id); }
   bool is_held(ValueId id) const { return step_.is_held(id); }
   bool is_copy(ValueId id) const { return step_.state(id).copied; }
   bool is_shared(ValueId id) const { return step_.is_shared(id); }
-  bool is_alive(ValueId id) const { return now().values[at(id)].alive > 0; }
   bool is_reached(ValueId) const { return false; }  // counted only under a budget
   bool is_living(ValueId id) const { return step_.simulation_.is_living(id); }
   bool has_handle(ValueId id) const { return step_.state(id).handles > 0; }
   bool may_be_saved(ValueId id) const { return has_handle(id) || step_.simulation_.has_storage(id); }
-  bool is_in_use(ValueId id) const { return now().values[at(id)].uses > 0; }
   bool was_weighed(ValueId id) { return std::exchange(step_.state(id).weighed, true); }
   void let_go(ValueId id) { step_.let_go(id); }
   int64_t kept_bytes() const { return now().held_bytes; }

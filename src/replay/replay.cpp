@@ -50,35 +50,24 @@ class Replay::Rules {
  public:
   explicit Rules(Replay& replay) : replay_(replay), tape_(replay.tape_) {}
 
-  const auto& args(OpId id) const { return tape_.op(id).args; }
-  void plan(OpId id) {
-    tape_.op(id).visited = replay_.serial_;
-    for (const TensorArg& arg : args(id)) {
-      if (!arg.shape_only) replay_.use(arg.value);
-    }
-  }
-  bool is_planned(OpId id) const { return id != kNone && tape_.op(id).visited == replay_.serial_; }
+  Value& value(ValueId id) const { return tape_.value(id); }
+  Op& op(OpId id) const { return tape_.op(id); }
+  const Op& recorded(OpId id) const { return op(id); }
+
+  bool has_op(OpId id) const { return tape_.find_op(id) != nullptr; }
+  void mark(OpId id) { op(id).visited = replay_.serial_; }
+  bool is_planned(OpId id) const { return id != kNone && op(id).visited == replay_.serial_; }
   OpId until() const { return replay_.segments_.until; }
   const std::vector<ValueId>& kept_until() const { return replay_.segments_.held; }
 
-  bool has_op(OpId id) const { return tape_.find_op(id) != nullptr; }
-  bool is_pending(OpId id) const { return tape_.op(id).pending > 0; }
-  const auto& fresh(OpId id) const { return tape_.op(id).fresh; }
-  void each_result(OpId id, auto f) const { for_each_output(tape_.op(id), f); }
-
-  OpId producer(ValueId id) const { return tape_.value(id).producer; }
-  int64_t bytes(ValueId id) const { return tape_.value(id).bytes; }
-  int32_t pending_of(ValueId id) const { return tape_.value(id).pending; }
-  int32_t uses_of(ValueId id) const { return tape_.value(id).uses; }
-  bool has_content(ValueId id, OpId op) const { return static_cast<bool>(tape_.content(id, &tape_.op(op))); }
-  bool is_at_hand(ValueId id, OpId op) const { return is_planned(producer(id)) || replay_.at_hand(id, &tape_.op(op)); }
-  bool is_held(ValueId id) const { return retrace::is_held(tape_.value(id)); }
-  bool is_rebuilt(ValueId id) const { return static_cast<bool>(tape_.value(id).rebuilt); }
-  bool is_ours(ValueId id) const { return is_rebuilt(id) || is_planned(producer(id)); }
-  bool is_ours_alone(ValueId id) const { return is_rebuilt(id) && tape_.value(id).rebuilt.use_count() == 1; }
+  void use(ValueId id) { replay_.use(id); }
+  int64_t bytes(ValueId id) const { return value(id).bytes; }
+  bool has_content(ValueId id, OpId by) const { return static_cast<bool>(tape_.content(id, &op(by))); }
+  bool is_available(ValueId id, OpId by) const { return replay_.is_available(id, &op(by)); }
+  bool is_ours_alone(ValueId id) const { return value(id).rebuilt && value(id).rebuilt.use_count() == 1; }
   bool is_rebuilt_each_time(ValueId id) const { return fate_of(tape_, id) == Fate::rebuild_each_time; }
   void free(ValueId id) {
-    tape_.value(id).rebuilt = c10::Storage();
+    value(id).rebuilt = c10::Storage();
     ceases_source<Pending>(tape_, id);
   }
 
@@ -131,7 +120,8 @@ c10::Storage Replay::attempt(ValueId target) {
   try {
     plan(target);
     choose_segment(target);
-    run_readers_first();
+    Rules rules(*this);
+    rebuilding::run_readers_first(rules, order_);
     for (progress_ = 0; progress_ < order_.size(); ++progress_) run(order_[progress_]);
     result = obtain(target, nullptr);
   } catch (...) {
@@ -139,9 +129,10 @@ c10::Storage Replay::attempt(ValueId target) {
     for (const ValueId v : touched_) release(v);
     throw;
   }
-  --tape_.value(target).uses;
-  release(target);
-  leave_segments();
+  Rules rules(*this);
+  rebuilding::used(rules, target);
+  // Last: until now, values made from these were there in passing, and only now the counts say who waits for these.
+  for (const ValueId v : segments_.held) rebuilding::used(rules, v);
   return result;
 }
 
@@ -155,16 +146,11 @@ void Replay::plan(ValueId target) {
   serial_ = tape_.next_replay();
   Rules rules(*this);
   std::vector<ValueId> work;
-  if (!at_hand(target, nullptr)) rebuilding::find_ops(rules, target, order_, work);
+  if (!is_available(target, nullptr)) rebuilding::find_ops(rules, target, order_, work);
   use(target);
 }
 
-void Replay::run_readers_first() {
-  Rules rules(*this);
-  rebuilding::run_readers_first(rules, order_);
-}
-
-bool Replay::at_hand(ValueId id, const Op* wanted_by) {
+bool Replay::is_available(ValueId id, const Op* wanted_by) {
   return tape_.value(id).held.is_stored() || static_cast<bool>(tape_.content(id, wanted_by));
 }
 
@@ -196,14 +182,6 @@ void Replay::choose_segment(ValueId target) {
   }
 }
 
-// Done last: until now, values made from these were there in passing, and only now the counts say who waits for these.
-void Replay::leave_segments() {
-  for (const ValueId v : segments_.held) {
-    --tape_.value(v).uses;
-    release(v);
-  }
-}
-
 void Replay::run(OpId id) {
   Op& op = tape_.op(id);
   Rules rules(*this);
@@ -218,7 +196,7 @@ void Replay::run(OpId id) {
   store(op, stack);
   stack.clear();
   scratch_.clear();
-  release_inputs(op);
+  rebuilding::inputs_used(rules, id);
 }
 
 // The arguments for running an operator again. Those that it writes are left out for a shortcut, which writes nothing,
@@ -319,14 +297,6 @@ void Replay::set_rebuilt(const Op& op, ValueId id, const c10::Storage& storage) 
   tape_.used(id);
   if (tape_.timeline) tape_.timeline->track(storage);
   if (v.uses == 0) release(id);
-}
-
-void Replay::release_inputs(const Op& op) {
-  for (const TensorArg& arg : op.args) {
-    if (arg.shape_only) continue;
-    --tape_.value(arg.value).uses;
-    release(arg.value);
-  }
 }
 
 void Replay::release(ValueId id) {

@@ -23,11 +23,9 @@ class Replay {
   void plan(ValueId target);
   void use(ValueId value);
   class Rules;
-  void run_readers_first();
-  bool at_hand(ValueId value, const Op* wanted_by);
+  bool is_available(ValueId value, const Op* wanted_by);
   c10::Storage obtain(ValueId value, const Op* wanted_by);
   void choose_segment(ValueId target);
-  void leave_segments();
   void run(OpId id);
   std::vector<c10::IValue> arguments_of(OpId op, bool with_written);
   c10::Storage scratch_for(OpId op, const TensorArg& arg);
@@ -36,7 +34,6 @@ class Replay {
   void store(const Op& op, const std::vector<c10::IValue>& stack);
   void set_rebuilt(const Op& op, ValueId value, const c10::Storage& storage);
   void release(ValueId value);
-  void release_inputs(const Op& op);
 
   Tape& tape_;
   uint32_t serial_ = 0;                // marks the ops of the running attempt

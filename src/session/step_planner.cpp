@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <utility>
 
 #include <retrace/errors.h>
 
 #include "memory/allocator.h"
-#include "plan/solve/bearable.h"
 
 namespace retrace {
 namespace {
@@ -21,19 +19,10 @@ constexpr size_t kMostProfileBytes = size_t{64} << 20;
 constexpr double kQuickShare = 0.02;  // of the step
 constexpr double kQuickSeconds = 0.005;
 
-// Once, to find the budget of a best effort.
-constexpr double kBearableShare = 0.5;  // of the step
-constexpr double kBearableSeconds = 0.02;
-
 // A plan that rebuilds for longer than this is compared with what eviction would take.
 constexpr double kSlowPlan = 0.5;  // of the step
 
 constexpr double kWorthSearching = 0.005;  // of the step: what is rebuilt, or more could be saved than that
-
-// The smallest budget at a price that a user would pay: with a little more memory, steps may be many times as fast.
-int64_t bearable_bytes(const plan::Graph& graph) {
-  return plan::bearable_by_eviction(graph, plan::events_in(std::max(kBearableShare * graph.seconds, kBearableSeconds)));
-}
 
 // Whether something that autograd saved is still there at its end.
 bool leaves_graph(const plan::Graph& graph) {
@@ -42,45 +31,13 @@ bool leaves_graph(const plan::Graph& graph) {
   return static_cast<size_t>(drops) < graph.handles.size();
 }
 
-size_t ops_before_backward(const plan::Graph& graph) {
-  const auto backward = graph.events.begin() + static_cast<std::ptrdiff_t>(plan::first_unpack(graph));
-  const auto is_op = [](const plan::Event& event) { return event.kind == plan::EventKind::op; };
-  return static_cast<size_t>(std::count_if(graph.events.begin(), backward, is_op));
-}
-
 }  // namespace
-
-// In percent: of the peak that the plain program would have in such a step with what is live now. Of a step that is not
-// known yet: of the largest. A small step that cannot do with its share, or only at a price that nobody would pay, may
-// have more, as long as the largest has not.
-int64_t StepPlanner::budget_bytes(const StepProfile* profile) const {
-  if (budget_.bytes()) return std::max(*budget_.bytes(), smallest_bytes_);
-  if (*budget_.fraction() >= 1) return kNoBudget;  // the plain program keeps it by itself
-  const auto stay = std::llround(gradients_stay_.value_or(0) * static_cast<double>(start_.gradient_bytes));
-  int64_t plain = other_plain_ ? other_plain_->starting_with(start_, stay) : 0, least = smallest_bytes_;
-  if (profile) least = std::max(least, profile->least_bytes);
-  const bool of_largest = !profile || profile->takes_largest_share;
-  for (const auto& p : profiles_) {
-    if (of_largest || profile == p.get()) plain = std::max(plain, p->plain.starting_with(start_, stay));
-  }
-  if (plain == 0) return kNoBudget;  // the first step shows what 100 % is
-  plain += forgotten_bytes_;
-  if (begins_shared_) plain = std::max(plain, shared_plain_bytes_);
-  return std::max(static_cast<int64_t>(std::floor(*budget_.fraction() * static_cast<double>(plain))), least);
-}
-
-// The first step that begins with gradients shows whether they stay until backward. Until then they are taken to be let
-// go of first; if they are still there when memory runs short, the plain program has them too.
-bool StepPlanner::is_in_doubt() const { return budget_.fraction() && !gradients_stay_ && start_.gradient_bytes > 0; }
 
 std::shared_ptr<BudgetedStep> StepPlanner::begin_step(const std::shared_ptr<Timeline>& timeline) {
   const std::lock_guard lock(mutex_);
-  const StepStart before = std::exchange(start_, StepStart::now());
-  begun_with_more_ = steps_ > 0 && start_.bytes > before.bytes ? begun_with_more_ + 1 : 0;
-  forgotten_bytes_ = budget_.fraction() ? BudgetedStep::forgotten_by_ended_steps() : 0;
-  begins_shared_ = BudgetedStep::open_steps() > 0;
-  shares_memory_ |= begins_shared_;
-  if (const auto refusal = std::exchange(refusal_, std::nullopt)) refusal->refuse(refusal->smallest_bytes(start_));
+  const StepStart before = budget_.begin_step();
+  begun_with_more_ = steps_ > 0 && start().bytes > before.bytes ? begun_with_more_ + 1 : 0;
+  if (const auto refusal = std::exchange(refusal_, std::nullopt)) refusal->refuse(refusal->smallest_bytes(start()));
   ++steps_;
   PlanMatch match = no_match();
   if (!profiles_.empty()) {
@@ -92,12 +49,12 @@ std::shared_ptr<BudgetedStep> StepPlanner::begin_step(const std::shared_ptr<Time
     match = match_for(expected_next());
   }
   auto step = std::make_shared<BudgetedStep>(
-      store::kinds(budget_.allows_bfloat16()), std::move(match),
+      store::kinds(budget_.given().allows_bfloat16()), std::move(match),
       [this](size_t index, uint64_t hash) { return find_match(index, hash); },
       [this, weak = std::weak_ptr(timeline)](const BudgetedStep& step) {
         const auto open = weak.lock();
-        if (!open || budget_.is_best_effort() || is_within_percent(step, *open)) return;
-        const Shortage shortage(*open, step, start_, what_may_come());
+        if (!open || budget_.given().is_best_effort() || budget_.is_within_percent(step, *open)) return;
+        const Shortage shortage(*open, step, start(), what_may_come());
         shortage.refuse(shortage.smallest_bytes());
       });
   for (const auto& p : profiles_) most_backwards_ = std::max(most_backwards_, p->graph->backwards.size());
@@ -114,17 +71,6 @@ std::string StepPlanner::what_may_come() const {
          "kept), so later ones may need more.";
 }
 
-// Whether the step kept its percentage of the largest step's plain peak, be that this step's: what the plain program
-// would have taken in it is known by now. While steps of other threads come and go nobody can tell that; then eviction
-// in all of them comes as near as it can.
-bool StepPlanner::is_within_percent(const BudgetedStep& step, const Timeline& timeline) const {
-  if (!budget_.fraction()) return false;
-  const int64_t wanted = step.most_wanted_bytes();
-  if (shares_memory_ || wanted <= budget_bytes(nullptr)) return true;
-  const auto plain = static_cast<double>(plan::plain(timeline.graph()).peak_bytes + forgotten_bytes_);
-  return static_cast<double>(wanted) <= *budget_.fraction() * plain;
-}
-
 bool StepPlanner::is_settled(const std::shared_ptr<const plan::Graph>& latest) const {
   const std::lock_guard lock(mutex_);
   if (profiles_.empty() || profiles_.back()->graph != latest) return false;
@@ -135,13 +81,13 @@ bool StepPlanner::is_settled(const std::shared_ptr<const plan::Graph>& latest) c
 }
 
 bool StepPlanner::needs_plan(const StepProfile& profile) const {
-  const int64_t budget = budget_bytes(&profile);
+  const int64_t budget = budget_.bytes(&profile);
   if (budget == kNoBudget) return false;
   const bool waits = planning_ == Planning::foreground;
   // Nothing is planned for what does not come back; but of a program's first step nothing else is likely.
   if (std::holds_alternative<NotPlanned>(profile.state))
     return waits || ((profile.seen > 1 || profiles_made_ == 1) && profile.seen >= profile.may_replan_at);
-  const bool fits = !profile.planned() || profile.planned()->peak_bytes(start_) <= budget;
+  const bool fits = !profile.planned() || profile.planned()->peak_bytes(start()) <= budget;
   if (waits) return !fits || !profile.as_predicted || profile.better_timed;
   return (!fits || !profile.as_predicted) && profile.seen >= profile.may_replan_at;
 }
@@ -149,8 +95,8 @@ bool StepPlanner::needs_plan(const StepProfile& profile) const {
 // For a step that starts with what is live now.
 void StepPlanner::plan(StepProfile& profile) {
   const auto began = std::chrono::steady_clock::now();
-  const int64_t budget = budget_bytes(&profile);
-  const int64_t shift = start_.bytes - profile.start.bytes;
+  const int64_t budget = budget_.bytes(&profile);
+  const int64_t shift = start().bytes - profile.start.bytes;
   const bool waits = planning_ == Planning::foreground;
   const double quick_seconds = std::max(kQuickShare * profile.graph->seconds, kQuickSeconds);
   std::optional<FoundPlan> found = waits ? find_plan(*profile.graph, budget - shift)
@@ -165,8 +111,8 @@ void StepPlanner::plan(StepProfile& profile) {
   if (found) {
     found->plan.planning_seconds = spent;
     found->move_to(budget, shift);
-    if (found->plan.replay_seconds > kSlowPlan * profile.graph->seconds) profile.predict_eviction(budget, start_);
-    if (!asks_for_more(profile, found->plan)) profile.adopt(std::move(*found), start_, false);
+    if (found->plan.replay_seconds > kSlowPlan * profile.graph->seconds) profile.predict_eviction(budget, start());
+    if (!asks_for_more(profile, found->plan)) profile.adopt(std::move(*found), start(), false);
   } else if (profile.can_evict_within(budget)) {
     profile.go_by_eviction(0, spent);
   } else {
@@ -182,7 +128,7 @@ bool StepPlanner::asks_for_more(StepProfile& profile, const plan::Plan& plan) co
   const bool is_bearable = profile.can_evict_within(plan.budget_bytes)
                                ? std::min(plan.replay_seconds, evicting_seconds) <= step_seconds
                                : plan.replay_seconds <= step_seconds + evicting_seconds;
-  if (is_bearable || profile.takes_largest_share || budget_bytes(nullptr) <= budget_bytes(&profile)) return false;
+  if (is_bearable || profile.takes_largest_share || budget_.bytes(nullptr) <= budget_.bytes(&profile)) return false;
   profile.takes_largest_share = profile.wants_search = true;
   profile.state = NotPlanned{};
   profile.may_replan_at = profile.seen + 1;
@@ -192,7 +138,7 @@ bool StepPlanner::asks_for_more(StepProfile& profile, const plan::Plan& plan) co
 // Searches for as long as the search could have saved in the steps like this so far.
 void StepPlanner::start_search(StepProfile& profile) {
   if (planning_ == Planning::foreground || search_.running || profile.seen < profile.may_search_at) return;
-  const int64_t budget = budget_bytes(&profile);
+  const int64_t budget = budget_.bytes(&profile);
   if (budget == kNoBudget) return;
   if (!profile.wants_search && !profile.better_timed) return;
   const double replay_seconds = profile.planned()  ? profile.planned()->plan->replay_seconds
@@ -201,8 +147,8 @@ void StepPlanner::start_search(StepProfile& profile) {
   if (replay_seconds < kWorthSearching * profile.graph->seconds) return;
   profile.better_timed = profile.wants_search = false;
   search_.profile = profile.id;
-  search_.start = start_;
-  search_.shift_bytes = start_.bytes - profile.start.bytes;
+  search_.start = start();
+  search_.shift_bytes = start().bytes - profile.start.bytes;
   search_.running =
       std::make_unique<PlanSearch>(profile.graph, profile.planned(), budget - search_.shift_bytes,
                                    std::max(replay_seconds * static_cast<double>(profile.seen), kLeastSearchSeconds));
@@ -234,9 +180,9 @@ void StepPlanner::adopt_found() {
   if (!result.found) return;
   plan::Plan& plan = result.found->plan;
   plan.planning_seconds = result.seconds;
-  result.found->move_to(budget_bytes(&profile), search_.shift_bytes);
+  result.found->move_to(budget_.bytes(&profile), search_.shift_bytes);
   const Planned* const now = profile.planned();
-  const bool fits = plan.peak_bytes + start_.bytes - search_.start.bytes <= plan.budget_bytes;
+  const bool fits = plan.peak_bytes + start().bytes - search_.start.bytes <= plan.budget_bytes;
   if (!fits || (now && now->plan->replay_seconds <= plan.replay_seconds) || asks_for_more(profile, plan)) return;
   profile.adopt(std::move(*result.found), search_.start, true);
 }
@@ -251,11 +197,11 @@ void StepPlanner::plan_for_relatives() {
   };
   StepProfile& chosen = **std::max_element(profiles_.begin(), profiles_.end(),
                                            [&](auto& a, auto& b) { return replay_seconds(a) < replay_seconds(b); });
-  const int64_t budget = budget_bytes(nullptr);
+  const int64_t budget = budget_.bytes(nullptr);
   if (budget == kNoBudget || chosen.helped_relatives || !chosen.eviction) return;
   search_.profile = chosen.id;
   search_.for_relatives = chosen.helped_relatives = true;
-  search_.running = std::make_unique<PlanSearch>(chosen.graph, nullptr, budget - (start_.bytes - chosen.start.bytes),
+  search_.running = std::make_unique<PlanSearch>(chosen.graph, nullptr, budget - (start().bytes - chosen.start.bytes),
                                                  related_seconds_);
   may_relate_at_seconds_ = 2 * related_seconds_;
 }
@@ -263,9 +209,9 @@ void StepPlanner::plan_for_relatives() {
 PlanMatch StepPlanner::no_match() const {
   PlanMatch match;
   match.related = related_;
-  match.budget_bytes = budget_bytes(nullptr);
-  match.share = budget_.fraction().value_or(0);
-  match.raised_to_share = is_in_doubt();
+  match.budget_bytes = budget_.bytes(nullptr);
+  match.share = budget_.given().fraction().value_or(0);
+  match.raised_to_share = budget_.is_in_doubt();
   match.looks_for_ways = steps_ == 1;
   return match;
 }
@@ -274,9 +220,9 @@ PlanMatch StepPlanner::match_for(const StepProfile& profile) const {
   PlanMatch match;
   // In percent: to do with a small share by eviction may take many times as long as the step itself.
   const bool waits_for_plan = std::holds_alternative<NotPlanned>(profile.state);
-  match.budget_bytes = std::max(budget_bytes(&profile), waits_for_plan ? budget_bytes(nullptr) : 0);
-  match.share = budget_.fraction().value_or(0);
-  match.raised_to_share = is_in_doubt();
+  match.budget_bytes = std::max(budget_.bytes(&profile), waits_for_plan ? budget_.bytes(nullptr) : 0);
+  match.share = budget_.given().fraction().value_or(0);
+  match.raised_to_share = budget_.is_in_doubt();
   match.prefix_hashes = profile.prefix_hashes;
   match.looks_for_ways = !profile.looked_for_ways;
   if (waits_for_plan) match.related = related_;
@@ -321,7 +267,7 @@ const StepProfile& StepPlanner::expected_next() const {
 }
 
 StepProfile& StepPlanner::add_profile(Timeline& timeline) {
-  profiles_.push_back(std::make_unique<StepProfile>(timeline, start_));
+  profiles_.push_back(std::make_unique<StepProfile>(timeline, start()));
   profiles_.back()->id = ++profiles_made_;
   forget_some();
   return *profiles_.back();
@@ -340,27 +286,25 @@ void StepPlanner::forget_some() {
 std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& step, Timeline& timeline,
                                                          double replay_seconds) {
   const std::lock_guard lock(mutex_);
-  shares_memory_ |= BudgetedStep::open_steps() > 1;
-  shared_plain_bytes_ = std::max(shared_plain_bytes_, BudgetedStep::shared_plain_bytes());
+  budget_.end_step();
   followed_ = timeline.had_backward() && step.ends_with_plan(timeline.ops_met()) && step.evictions() == 0;
   why_not_ = followed_ ? "" : why_no_plan(step, timeline);
-  const bool within_percent = is_within_percent(step, timeline);
-  if (step.most_wanted_bytes() > 0 && budget_.is_best_effort()) {
-    smallest_bytes_ = std::max(smallest_bytes_, bearable_bytes(timeline.graph()));
+  const bool within_percent = budget_.is_within_percent(step, timeline);
+  if (step.most_wanted_bytes() > 0 && budget_.given().is_best_effort()) {
+    budget_.broken_by(timeline.graph());
   } else if (step.most_wanted_bytes() > 0 && !step.refused() && !within_percent) {
-    refusal_.emplace(timeline, step, start_, what_may_come());
+    refusal_.emplace(timeline, step, start(), what_may_come());
   }
   if (!timeline.had_backward()) {  // nothing was asked for: nothing to plan
     auto graph = std::make_shared<const plan::Graph>(timeline.take_graph());
-    if (!leaves_graph(*graph)) return graph;  // an evaluation, or nothing: no measure for what trains
-    const StepPeak plain = plain_of(*graph, step, timeline);
-    if (!other_plain_ || other_plain_->bytes < plain.bytes) other_plain_ = plain;
+    // An evaluation, or nothing, is no measure for what trains.
+    if (leaves_graph(*graph)) budget_.learn_without_backward(*graph, step, timeline);
     return graph;
   }
   const int64_t before = profiles_.empty() ? 0 : profiles_.back()->id;
   StepProfile* profile = find_profile(timeline);
   if (profile) {
-    profile->learn(step, timeline, start_);
+    profile->learn(step, timeline, start());
   } else {
     profile = &add_profile(timeline);
     if (profiles_made_ > 1) related_seconds_ += replay_seconds;
@@ -369,51 +313,17 @@ std::shared_ptr<const plan::Graph> StepPlanner::end_step(const BudgetedStep& ste
     if (p->id == before) p->then_before = std::exchange(p->then, profile->id);
   }
   profile->looked_for_ways |= step.looks_for_ways();
-  if (start_.gradient_bytes > 0) {
-    gradients_stay_ =
-        static_cast<double>(gradients_that_stay(*profile->graph)) / static_cast<double>(start_.gradient_bytes);
-  }
-  if (budget_.fraction()) learn_plain(*profile, step, timeline);
+  budget_.learn(*profile, step, timeline);
   if (within_percent) profile->least_bytes = std::max(profile->least_bytes, step.most_wanted_bytes());
-  profile->learn_eviction(step, timeline.peak_bytes(), replay_seconds, start_);
+  profile->learn_eviction(step, timeline.peak_bytes(), replay_seconds, start());
   return profile->graph;
-}
-
-// The simulator hears late of what the program let go of, and may see more live at once than there was. Where nothing
-// was forgotten the peak is known exactly.
-StepPeak StepPlanner::plain_of(const plan::Graph& graph, const BudgetedStep& step, const Timeline& timeline) const {
-  StepPeak plain = peak_of(graph, plan::plain(graph));
-  const bool forgot_nothing = !step.plan() && step.kept_to_plan() && step.evictions() == 0;
-  if (forgot_nothing) plain.lower_to(timeline.peak_bytes());
-  return plain;
-}
-
-// A step that was only measured is the plain program. Otherwise what a step under a budget did has to be taken for it;
-// then a measured step that did the same up to its first backward may know better.
-void StepPlanner::learn_plain(StepProfile& profile, const BudgetedStep& step, const Timeline& timeline) {
-  if (profile.plain.bytes > 0 && profile.plain.start == start_) return;
-  const plan::Graph& graph = *profile.graph;
-  profile.plain = plain_of(graph, step, timeline);
-  if (step.only_measures()) profile.measured = profile.plain;
-  const size_t forward = ops_before_backward(graph);
-  for (const auto& other : profiles_) {
-    if (step.only_measures() || !other->measured || forward == 0) continue;
-    if (!other->matches(forward - 1, (*profile.prefix_hashes)[forward - 1])) continue;
-    profile.plain.raise_to(other->measured->starting_with({start_.bytes, gradients_that_stay(graph)}));
-  }
-}
-
-// Of those that were live when the open step began.
-int64_t StepPlanner::gradients_that_stay(const plan::Graph& graph) const {
-  const size_t backward = plan::first_unpack(graph);
-  if (backward == graph.events.size()) return 0;
-  return std::min(start_.gradient_bytes, graph.events[backward].gradient_bytes);
 }
 
 std::string StepPlanner::why_no_plan(const BudgetedStep& step, const Timeline& timeline) {
   if (step.only_measures()) {
-    return budget_.fraction() && *budget_.fraction() >= 1 ? "the plain program keeps 100 % by itself"
-                                                          : "it ran as the plain program, to see what 100 % is";
+    return budget_.given().fraction() && *budget_.given().fraction() >= 1
+               ? "the plain program keeps 100 % by itself"
+               : "it ran as the plain program, to see what 100 % is";
   }
   if (!timeline.had_backward()) return "no backward ran inside it, so there is nothing to plan";
   if (step.ends_with_plan(timeline.ops_met())) return "memory ran short although it followed one";
@@ -436,7 +346,7 @@ void StepPlanner::add_to(Stats& stats) const {
 std::optional<PlanSummary> StepPlanner::summary() const {
   const std::lock_guard lock(mutex_);
   if (profiles_.empty() || std::holds_alternative<NotPlanned>(profiles_.back()->state)) return std::nullopt;
-  return profiles_.back()->summary(budget_bytes(profiles_.back().get()), start_);
+  return profiles_.back()->summary(budget_.bytes(profiles_.back().get()), start());
 }
 
 }  // namespace retrace

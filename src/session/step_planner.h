@@ -14,12 +14,12 @@
 #include <optional>
 #include <vector>
 
-#include <retrace/budget.h>
 #include <retrace/session.h>
 #include <retrace/stats.h>
 
 #include "session/plan_search.h"
 #include "session/shortage.h"
+#include "session/step_budget.h"
 #include "session/step_profile.h"
 
 namespace retrace {
@@ -29,7 +29,7 @@ inline constexpr double kLeastSearchSeconds = 0.05;  // beside training, nobody 
 // Thread-safe: an open step asks while others may look.
 class StepPlanner {
  public:
-  StepPlanner(const Budget& budget, Planning planning) : budget_(budget), planning_(planning) {}
+  StepPlanner(const Budget& budget, Planning planning) : planning_(planning), budget_(budget, profiles_) {}
 
   // Throws InfeasibleBudget, once, if the step before broke the budget after its last backward.
   std::shared_ptr<BudgetedStep> begin_step(const std::shared_ptr<Timeline>& timeline);
@@ -44,12 +44,8 @@ class StepPlanner {
   void add_to(Stats& stats) const;  // what is about plans
 
  private:
-  StepPeak peak_of(const plan::Graph& graph, const plan::Outcome& outcome) const {  // of the open step, or the latest
-    return StepPeak::of(graph, outcome, start_);
-  }
-
+  const StepStart& start() const { return budget_.start(); }
   std::string what_may_come() const;  // that a refusal cannot count; empty: nothing
-  bool is_within_percent(const BudgetedStep& step, const Timeline& timeline) const;
   bool needs_plan(const StepProfile& profile) const;
   void plan(StepProfile& profile);
   void start_search(StepProfile& profile);
@@ -64,13 +60,8 @@ class StepPlanner {
   const StepProfile& expected_next() const;
   StepProfile& add_profile(Timeline& timeline);
   void forget_some();
-  StepPeak plain_of(const plan::Graph& graph, const BudgetedStep& step, const Timeline& timeline) const;
-  void learn_plain(StepProfile& profile, const BudgetedStep& step, const Timeline& timeline);
-  int64_t gradients_that_stay(const plan::Graph& graph) const;
-  bool is_in_doubt() const;  // about the gradients that the open step began with: whether they stay
   // Whether such steps get the share of the largest step instead of following this plan. If so, notes that.
   bool asks_for_more(StepProfile& profile, const plan::Plan& plan) const;
-  int64_t budget_bytes(const StepProfile* profile) const;  // of that kind of step; null: of an unknown kind
   std::string why_no_plan(const BudgetedStep& step, const Timeline& timeline);
 
   struct Search {
@@ -81,18 +72,16 @@ class StepPlanner {
     std::unique_ptr<PlanSearch> running;
   };
 
-  const Budget budget_;
   const Planning planning_;
-  mutable std::mutex mutex_;                            // guards what follows
-  std::vector<std::unique_ptr<StepProfile>> profiles_;  // the latest last
+  mutable std::mutex mutex_;       // guards what follows
+  StepBudget::Profiles profiles_;  // the latest last
+  StepBudget budget_;
   Search search_;
   // For steps that have no plan of their own because their sizes or operators are always others.
   std::shared_ptr<const plan::RelatedPlan> related_;
   double related_seconds_ = 0;                          // that such steps have spent rebuilding so far
   double may_relate_at_seconds_ = kLeastSearchSeconds;  // how much of that there must be for the next search
   std::optional<Shortage> refusal_;                     // of a step that broke the budget after its last backward
-  std::optional<StepPeak> other_plain_;                 // of steps that had no backward
-  std::optional<double> gradients_stay_;  // share of those live at a step's start that stay until backward
   int64_t steps_ = 0;
   int64_t profiles_made_ = 0;
   int64_t plans_made_ = 0;
@@ -100,14 +89,8 @@ class StepPlanner {
   double background_planning_seconds_ = 0;
   bool followed_ = false;  // the latest step, its plan
   std::string why_not_;
-  int64_t smallest_bytes_ = 0;      // what a best effort has turned out to need
-  size_t most_backwards_ = 0;       // of a step so far
-  StepStart start_;                 // of the open step
-  int begun_with_more_ = 0;         // steps in a row that began with more live than the step before
-  int64_t forgotten_bytes_ = 0;     // when it began: what the plain program would have had live beyond that
-  bool shares_memory_ = false;      // steps of other threads have been open at the same time
-  int64_t shared_plain_bytes_ = 0;  // the most that the plain program would have had live then
-  bool begins_shared_ = false;      // other steps were open when the open step began
+  size_t most_backwards_ = 0;  // of a step so far
+  int begun_with_more_ = 0;    // steps in a row that began with more live than the step before
 };
 
 }  // namespace retrace

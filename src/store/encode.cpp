@@ -69,10 +69,10 @@ Values sampled_values(In<T> data, size_t count) {
 }
 
 template <class T>
-std::optional<Encoding> find_bits(const void* bytes, size_t count) {
+bool is_two_valued(const void* bytes, size_t count) {
   const auto data = static_cast<In<T>>(bytes);
   const Values seen = sampled_values<T>(data, count);
-  if (seen.distinct == 0 || seen.distinct > 2) return std::nullopt;
+  if (seen.distinct == 0 || seen.distinct > 2) return false;
   const auto zero = static_cast<T>(seen.zero);
   auto one = static_cast<T>(seen.one);
   size_t from = 0;
@@ -80,8 +80,7 @@ std::optional<Encoding> find_bits(const void* bytes, size_t count) {
     from = run<FindOther<T>>(bytes, count, zero);
     if (from < count) one = data[from];
   }
-  if (!run<AllEither<T>>(static_cast<const void*>(data + from), count - from, zero, one)) return std::nullopt;
-  return Encoding{.code = kBitsOf<T>, .count = count, .zero = zero, .one = one};
+  return run<AllEither<T>>(static_cast<const void*>(data + from), count - from, zero, one);
 }
 
 // The narrowest that has room for a range; none if there is none.
@@ -96,7 +95,8 @@ std::optional<Code> narrow_code(Range<T> range) {
 }
 
 template <class T>
-std::optional<Encoding> find_narrow(const void* bytes, size_t count) {
+std::optional<Encoding> narrow_encoding(const void* bytes, size_t count) {
+  if (is_two_valued<std::make_unsigned_t<T>>(bytes, count)) return std::nullopt;
   const auto data = static_cast<In<T>>(bytes);
   Range<T> seen{std::numeric_limits<T>::max(), std::numeric_limits<T>::min()};
   bool possible = true;
@@ -115,35 +115,6 @@ std::optional<Encoding> find_narrow(const void* bytes, size_t count) {
 std::optional<Encoding> if_smaller(std::optional<Encoding> encoding) {
   if (encoding && encoded_bytes(*encoding) >= plain_bytes(*encoding)) return std::nullopt;
   return encoding;
-}
-
-struct Widths {
-  size_t plain, encoded;  // bytes per element; 0 encoded: a bit
-};
-
-Widths widths(Code code) {
-  switch (code) {
-    case Code::bits_8:
-      return {1, 0};
-    case Code::bits_16:
-      return {2, 0};
-    case Code::bits_32:
-      return {4, 0};
-    case Code::bits_64:
-      return {8, 0};
-    case Code::narrow_i64_to_u8:
-      return {8, 1};
-    case Code::narrow_i64_to_u16:
-      return {8, 2};
-    case Code::narrow_i64_to_u32:
-      return {8, 4};
-    case Code::narrow_i32_to_u8:
-      return {4, 1};
-    case Code::narrow_i32_to_u16:
-    case Code::bfloat16:
-      return {4, 2};
-  }
-  return {0, 0};
 }
 
 // Every combination of widths that has a loop, with a value of each type.
@@ -173,15 +144,22 @@ auto with_widths(Code code, const F& f) {
   return f(uint32_t{}, uint16_t{});
 }
 
+struct Widths {
+  size_t plain, encoded;  // bytes per element; 0 encoded: a bit
+};
+
+Widths widths(Code code) {
+  return with_widths(code, [](auto plain, auto small) {
+    return Widths{sizeof(plain), std::is_same_v<decltype(small), bool> ? 0 : sizeof(small)};
+  });
+}
+
 }  // namespace
 
-std::optional<Encoding> find_encoding(const void* data, size_t bytes, size_t element_size, bool is_floating) {
-  if (element_size == 0 || bytes % element_size != 0) return std::nullopt;
+std::optional<Encoding> find_narrow(const void* data, size_t bytes, size_t element_size) {
+  if ((element_size != 4 && element_size != 8) || bytes % element_size != 0) return std::nullopt;
   const size_t count = bytes / element_size;
-  auto found = with_width(element_size, [&](auto t) { return find_bits<decltype(t)>(data, count); });
-  if (!found && !is_floating && element_size == 8) found = find_narrow<int64_t>(data, count);
-  if (!found && !is_floating && element_size == 4) found = find_narrow<int32_t>(data, count);
-  return if_smaller(found);
+  return if_smaller(element_size == 8 ? narrow_encoding<int64_t>(data, count) : narrow_encoding<int32_t>(data, count));
 }
 
 std::optional<Encoding> guess_bits(const void* data, size_t bytes, size_t element_size) {

@@ -2,7 +2,7 @@
 // numbers of a small range (indices, labels) in the width they need. With loss, and only if asked for: floats as
 // bfloat16. Knows no LibTorch.
 //
-//    if (const auto encoding = find_encoding(data, bytes, 4, true)) {
+//    if (const auto encoding = guess_bits(data, bytes, 4)) {
 //      std::vector<char> held(encoded_bytes(*encoding));
 //      if (encode(*encoding, data, held.data())) ...   // later: decode(*encoding, held.data(), data)
 //    }
@@ -38,13 +38,12 @@ struct Encoding {
   int64_t smallest = 0;  // narrow: what is added
 };
 
-// The encoding without loss that fits all of this content; none if there is none, or if it would not be smaller. Most
-// content has none, which a few hundred elements show; otherwise all of it is read. `is_floating`: do not try to
-// narrow.
-std::optional<Encoding> find_encoding(const void* data, size_t bytes, size_t element_size, bool is_floating);
-
-// The same for two-valued content from a sample alone: encode() may still find out that it does not fit. Saves a pass.
+// For what seems two-valued, from a sample alone: encode() may still find out that it does not fit. Saves a pass.
 std::optional<Encoding> guess_bits(const void* data, size_t bytes, size_t element_size);
+
+// For whole numbers of a small range, of 4 or 8 bytes; none if they would not be smaller, or are only two. Most content
+// has none, which a few hundred elements show; otherwise all of it is read.
+std::optional<Encoding> find_narrow(const void* data, size_t bytes, size_t element_size);
 
 // Lossy: see Code::bfloat16. None if the bytes are no 32-bit floats.
 std::optional<Encoding> bfloat16_encoding(size_t bytes, size_t element_size);

@@ -7,8 +7,7 @@ class Narrow final : public EncodedKind {
   std::string name() const override { return "narrow"; }
   std::optional<Encoding> find(const void* data, size_t bytes, c10::ScalarType dtype) const override {
     if (c10::isFloatingType(dtype)) return std::nullopt;
-    const auto found = find_encoding(data, bytes, c10::elementSize(dtype), /*is_floating=*/false);
-    return found && found->code > Code::bits_64 ? found : std::nullopt;
+    return find_narrow(data, bytes, c10::elementSize(dtype));
   }
 };
 

@@ -15,14 +15,13 @@ void balance(Tape& tape) {
   RuntimeView view(tape);
   if (!tape.pressure.since_balance.is_out_of_balance(view)) return;
   tape.count_needed_recipes();
-  tape.pressure.since_balance.looked(view, balance(view, tape.balancing.held));
+  tape.pressure.since_balance.look(view);
 }
 
 void hold_if_better(Tape& tape, ValueId id, const c10::Storage& storage) {
-  if (tape.budgeted_step || tape.value(id).held || tape.value(id).handles > 0) return;
+  if (tape.budgeted_step) return;
   RuntimeView view(tape, &storage);
-  if (tape.tags_weights) tape.balancing.instead.saving(view, id);
-  if (!tape.value(id).held && tape.balancing.small.is_worth_holding(view, id)) view.hold(id);
+  tape.hold_if_better.saving(view, id, /*in_session=*/tape.tags_weights);
 }
 
 }  // namespace retrace

@@ -10,13 +10,9 @@ class CutTracker {
  public:
   CutTracker(int64_t keep_period, StepCounters counters) : stack_(keep_period), counters_(std::move(counters)) {}
 
-  void read(Tape& tape, ValueId value) {
+  void op_ran(Tape& tape, const Op& op) {
     RuntimeView view(tape, nullptr, &counters_);
-    stack_.read(view, value);
-  }
-  void made(Tape& tape, ValueId value, ValueId replaced) {
-    RuntimeView view(tape, nullptr, &counters_);
-    stack_.made(view, value, replaced);
+    stack_.op_ran(view, op);
   }
   void saved(Tape& tape, ValueId value, const c10::Storage& storage) {
     RuntimeView view(tape, &storage, &counters_);

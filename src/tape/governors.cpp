@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "memory/stopwatch.h"
+#include "tape/runtime_view.h"
 
 namespace retrace {
 
@@ -23,12 +24,10 @@ void PlainGovernor::make_space(int64_t bytes) {
   balance(*tape);
   const auto raise = [&](int64_t to_bytes) { plain_peak_bytes_ = std::max<int64_t>(plain_peak_bytes_, to_bytes); };
   if (tape->pressure.strict) {
-    // What is being rebuilt comes on top of what the plain program has now.
     const int64_t live_before = tape->pressure.live_before_replay;
-    raise((live_before > 0 ? live_before : memory::live_bytes()) + below_plain_bytes(*tape));
-    const auto is_short = [&] { return memory::live_bytes() + bytes > budget_bytes(); };
-    if (is_short()) let_go_idle(*tape);
-    if (is_short()) let_go_roots(*tape);
+    RuntimeView view(*tape);
+    let_go_for_rebuild(view, live_before > 0 ? live_before : memory::live_bytes(), raise,
+                       [&] { return memory::live_bytes() + bytes > budget_bytes(); });
   }
   raise(memory::live_bytes() + bytes);  // no more can be done: who asks again, need not be asked for more
 }

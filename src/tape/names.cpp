@@ -20,9 +20,10 @@ void Names::add(const at::Tensor& tensor, std::string path) {
 }
 
 NameTable::NameTable(const NameTable* before, const Names& names) {
-  for (size_t i = 0; i < names.paths_.size(); ++i) {
-    const Pin& pin = pin_of(names.storages_[i]);
-    const std::string& path = names.paths_[i];
+  const std::vector<std::string> paths = names.paths();
+  for (size_t i = 0; i < paths.size(); ++i) {
+    const Pin& pin = pin_of(names.storages()[i]);
+    const std::string& path = paths[i];
     entries_.try_emplace(pin._unsafe_get_target(), Entry{pin, path, module_of(path)});
   }
   if (!before) return;

@@ -1,5 +1,6 @@
 #include "tape/no_grad_views.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -74,10 +75,15 @@ bool is_no_grad_view(const at::Tensor& tensor) {
   return meta && !meta->grad_fn_ && !meta->requires_grad_;
 }
 
-void note_no_grad_view(const at::Tensor& view) {
+void note_no_grad_views(at::ArrayRef<at::Tensor> inputs, at::ArrayRef<at::Tensor> made) {
+  if (at::GradMode::is_enabled()) return;
+  if (std::none_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.requires_grad(); })) return;
   Views& mine = views();
-  if (mine.alive.size() >= mine.prune_at) mine.prune();  // most live for one operator: a linear layer's t()
-  mine.alive.emplace_back(view.getIntrusivePtr());
+  for (const at::Tensor& view : made) {
+    if (!view.defined()) continue;
+    if (mine.alive.size() >= mine.prune_at) mine.prune();  // most live for one operator: a linear layer's t()
+    mine.alive.emplace_back(view.getIntrusivePtr());
+  }
 }
 
 void forget_no_grad_views() {

@@ -13,8 +13,9 @@ namespace retrace {
 // Whether it is one. A view that a Function has returned has a history, and is like any other.
 bool is_no_grad_view(const at::Tensor& tensor);
 
-void note_no_grad_view(const at::Tensor& view);  // of this thread's scope
-void forget_no_grad_views();                     // the scope has ended
+// Views of `inputs` were made in this thread's scope: notes them if they are such.
+void note_no_grad_views(at::ArrayRef<at::Tensor> inputs, at::ArrayRef<at::Tensor> views);
+void forget_no_grad_views();  // the scope has ended
 
 // What autograd saves now on this thread may be one.
 bool may_save_no_grad_view();

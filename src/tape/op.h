@@ -74,12 +74,16 @@ struct Op : DemandCounts, Recycled<Op> {
   std::string name() const { return traits->name.name; }
 };
 
-// Every value an op makes, in place or fresh.
-template <class F>
-void for_each_output(const Op& op, F f) {
+// Call f with every value that an op makes, fresh ones first; with every value whose content it reads.
+void for_each_output(const Op& op, auto f) {
   for (const FreshOutput& output : op.fresh) f(output.value);
   for (const TensorArg& arg : op.args) {
     if (arg.becomes != kNone) f(arg.becomes);
+  }
+}
+void for_each_read(const Op& op, auto f) {
+  for (const TensorArg& arg : op.args) {
+    if (!arg.shape_only) f(arg.value);
   }
 }
 

@@ -76,9 +76,9 @@ void read_schema(const c10::FunctionSchema& schema, OpTraits& traits) {
   }
   traits.overwrites = any_write && only_out;
   traits.only_writes = true;
-  traits.view = !any_write && !schema.returns().empty() &&
-                std::all_of(schema.returns().begin(), schema.returns().end(),
-                            [](const c10::Argument& r) { return r.alias_info() != nullptr; });
+  traits.admits_views = std::all_of(schema.returns().begin(), schema.returns().end(),
+                                    [](const c10::Argument& r) { return r.alias_info() != nullptr; });
+  traits.view = !any_write && !schema.returns().empty() && traits.admits_views;
   for (const c10::Argument& result : schema.returns()) {
     traits.only_writes &= result.alias_info() && result.alias_info()->isWrite();
   }

@@ -25,6 +25,7 @@ struct OpTraits {
   bool batch_norm = false;     // see tape/shortcut.h
   int scratch_output = -1;     // a result for its own backward, which is not the same bit for bit when rebuilt
   bool opaque = false;         // rearranges storages: nothing it touches is rebuilt
+  bool admits_views = false;   // all that it returns are views, says the schema
   bool view = false;           // only makes views: looks at no content
   bool collective = false;     // c10d: writes every tensor it is given, at any time until somebody has waited for it
   bool silent_about_writes = false;  // not LibTorch's own, and annotates no argument: may write any of them

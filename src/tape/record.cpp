@@ -18,6 +18,7 @@
 #include "tape/shortcut.h"
 #include "tape/stack.h"
 #include "tape/timeline.h"
+#include "tape/unrecorded.h"
 #include "tape/writes.h"
 #include "testing/hooks.h"
 
@@ -25,26 +26,6 @@ namespace retrace {
 namespace {
 
 using torch::jit::Stack;
-
-bool admits_views(const c10::OperatorHandle& op) {
-  const auto& returns = op.schema().returns();
-  return std::all_of(returns.begin(), returns.end(), [](const c10::Argument& r) { return r.alias_info() != nullptr; });
-}
-
-// A view that the schema does not admit to (_unsafe_view, unsafe_split) has a version counter of its own: writes
-// through it do not show in the others.
-void note_counter(Tape& tape, const at::Tensor& result) {
-  if (result.defined() && understood(result)) tape.storages.add_counter(result);
-}
-
-// Made under no_grad of tensors that require grad, they are views that LibTorch cannot save through hooks.
-void note_views(at::ArrayRef<at::Tensor> inputs, at::ArrayRef<at::Tensor> results) {
-  if (at::GradMode::is_enabled()) return;
-  if (std::none_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.requires_grad(); })) return;
-  for (const at::Tensor& t : results) {
-    if (t.defined()) note_no_grad_view(t);
-  }
-}
 
 // One operator on its way through the recorder.
 class Recording {
@@ -98,7 +79,7 @@ class Recording {
     if (made_nothing()) {
       if (tape.timeline) tape.timeline->op_made_nothing();
       lock.reset();
-      return note_views(seen(), outputs_);
+      return note_no_grad_views(seen(), outputs_);
     }
     bool keep = false;
     if (scope_->policy.rules().looks_at_operators() && !detail::recompute_everything()) {
@@ -158,10 +139,10 @@ class Recording {
   }
 
   void note_counters(Tape& tape) {
-    if (admits_views(op_->handle)) return;
+    if (traits_.admits_views) return;
     for (size_t i = 0; i < outputs_.size(); ++i) {
       const bool is_fresh = std::find(fresh_.begin(), fresh_.end(), i) != fresh_.end();
-      if (!is_fresh) note_counter(tape, outputs_[i]);
+      if (!is_fresh) tape.storages.add_counter(outputs_[i]);
     }
   }
 
@@ -272,16 +253,7 @@ class Recording {
 
   void track_cuts(Tape& tape) {
     for (const auto& scope : scopes_of_this_event()) {
-      if (!scope->cuts) continue;
-      for (const TensorArg& arg : op_->args) {
-        if (!arg.shape_only && arg.has_gradient) scope->cuts->read(tape, arg.value);
-      }
-      if (!op_->fresh.empty()) {
-        scope->cuts->made(tape, op_->fresh.front().value, kNone);
-      } else {
-        const TensorArg& arg = op_->args[written().front()];
-        scope->cuts->made(tape, arg.becomes, arg.value);
-      }
+      if (scope->cuts) scope->cuts->op_ran(tape, *op_);
     }
   }
 
@@ -294,74 +266,11 @@ class Recording {
   Positions fresh_;  // positions in outputs_
 };
 
-// An operator in a long stretch of work under no_grad: a sample that is drawn, an evaluation. As a rule nothing of it
-// is ever saved, so after some hundred operators it runs as if outside the step. If autograd saves a result after all,
-// that is held, as by the plain program.
-class Unrecorded {
- public:
-  Unrecorded(Scope& scope, const c10::OperatorHandle& handle, Stack* stack)
-      : scope_(scope), traits_(traits_of(handle)), handle_(handle), stack_(stack) {}
-
-  bool applies() const {
-    if (at::GradMode::is_enabled() || scope_.ops_in_vain < detail::most_in_vain()) return false;
-    const bool says_what_it_writes = !traits_.silent_about_writes && !traits_.collective && !traits_.opaque &&
-                                     traits_.silent_writes.empty() &&
-                                     traits_.found_writing.load(std::memory_order_relaxed) == 0;
-    return says_what_it_writes && !writes_known();
-  }
-
-  void run(c10::DispatchKeySet keys) {
-    Tensors views_of;
-    if (traits_.view) {
-      each_argument([&](const c10::IValue& v, size_t) {
-        visit_tensors(v, [&](const at::Tensor& t, int32_t) { views_of.push_back(t); });
-      });
-    }
-    {
-      const c10::impl::ExcludeDispatchKeyGuard exclude(compat::kRecordKey);
-      handle_.redispatchBoxed(keys, stack_);
-    }
-    const bool admits = admits_views(handle_);
-    if (admits && !traits_.view) return;
-    const Tensors results = returned_tensors(*stack_, handle_.schema().returns().size());
-    if (traits_.view) note_views(views_of, results);
-    if (admits) return;
-    const SharedTape::Lock tape(*scope_.tape);
-    for (const at::Tensor& result : results) note_counter(*tape, result);
-  }
-
- private:
-  template <class F>
-  void each_argument(F&& f) const {
-    const size_t count = traits_.writes.size();
-    for (size_t i = 0; i < count; ++i) f((*stack_)[stack_->size() - count + i], i);
-  }
-
-  // What the tape may still have to rebuild something from.
-  bool writes_known() const {
-    if (std::find(traits_.writes.begin(), traits_.writes.end(), true) == traits_.writes.end()) return false;
-    bool known = false;
-    const SharedTape::Lock tape(*scope_.tape);
-    each_argument([&](const c10::IValue& v, size_t i) {
-      if (!traits_.writes[i]) return;
-      visit_tensors(v, [&](const at::Tensor& t, int32_t) {
-        known |= t.defined() && (!understood(t) || tape->storages.find(t.storage()) != kNone);
-      });
-    });
-    return known;
-  }
-
-  Scope& scope_;
-  const OpTraits& traits_;
-  const c10::OperatorHandle& handle_;
-  Stack* const stack_;
-};
-
 // Runs instead of an operator on a recording thread, after autograd and before the backend.
 void record(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, compat::kRecordKey);
   if (auto scope = current_scope()) {
-    if (Unrecorded unrecorded(*scope, handle, stack); unrecorded.applies()) return unrecorded.run(below);
+    if (run_unrecorded(*scope, handle, below, *stack)) return;
     return Recording(std::move(scope), handle, below, stack).run();
   }
   const c10::impl::ExcludeDispatchKeyGuard exclude(compat::kRecordKey);

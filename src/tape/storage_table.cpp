@@ -48,10 +48,10 @@ void StorageTable::add_alias(const c10::Storage& storage, const c10::VariableVer
   records_.push_back({storage.getWeakStorageImpl(), value, version, current_version(version)});
 }
 
-void StorageTable::add_counter(const at::Tensor& tensor) {
-  const StorageId id = find(tensor.storage());
+void StorageTable::add_counter(const at::Tensor& view) {
+  const StorageId id = view.defined() && understood(view) ? find(view.storage()) : kNone;
   if (id == kNone) return;
-  const c10::VariableVersion& counter = tensor.unsafeGetTensorImpl()->version_counter();
+  const c10::VariableVersion& counter = view.unsafeGetTensorImpl()->version_counter();
   (*this)[id].more.emplace_back(counter, current_version(counter));
 }
 

@@ -34,8 +34,9 @@ class StorageTable {
   StorageId find_or_add(const at::Tensor& tensor);
   // A storage that replay made for `value` is that value, unless it is known as something else.
   void add_alias(const c10::Storage& storage, const c10::VariableVersion& version, ValueId value);
-  // `tensor` shares a known storage but not its version counter.
-  void add_counter(const at::Tensor& tensor);
+  // A view that the schema does not admit to (_unsafe_view, unsafe_split) has a version counter of its own: writes
+  // through it do not show in the others.
+  void add_counter(const at::Tensor& view);
   void reserve(size_t storages) {
     records_.reserve(storages);
     ids_.reserve(storages);

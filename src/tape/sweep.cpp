@@ -13,32 +13,24 @@ class Swept {
  public:
   explicit Swept(Tape& tape) : tape_(tape) {}
 
+  Value& value(ValueId id) const { return tape_.value(id); }
+  const Op& op(OpId id) const { return tape_.op(id); }
+  const Op& recorded(OpId id) const { return op(id); }
+
   OpId op_count() const { return tape_.next_op(); }
   bool has_op(OpId id) const { return tape_.find_op(id) != nullptr; }
-  bool is_op_alive(OpId id) const { return tape_.op(id).alive > 0; }
-  void each_result(OpId id, auto f) const { for_each_output(tape_.op(id), f); }
-  void each_read(OpId id, auto f) const {
-    for (const TensorArg& arg : tape_.op(id).args) {
-      if (!arg.shape_only) f(arg.value);
-    }
-  }
   void drop_op(OpId id) { tape_.drop_op(id); }
 
   ValueId value_count() const { return tape_.next_value(); }
-  int64_t bytes(ValueId id) const { return tape_.value(id).bytes; }
-  bool is_root(ValueId id) const { return tape_.is_root(tape_.value(id)); }
-  bool is_held(ValueId id) const { return retrace::is_held(tape_.value(id)); }
-  bool is_copy(ValueId id) const { return tape_.value(id).held.is_copy(); }
-  bool is_shared(ValueId id) const { return tape_.value(id).held.is_shared(); }
-  bool is_alive(ValueId id) const { return tape_.value(id).alive > 0; }
-  bool is_reached(ValueId id) const { return tape_.value(id).reach > 0; }
+  int64_t bytes(ValueId id) const { return value(id).bytes; }
+  bool is_held(ValueId id) const { return retrace::is_held(value(id)); }
+  bool is_copy(ValueId id) const { return value(id).held.is_copy(); }
+  bool is_shared(ValueId id) const { return value(id).held.is_shared(); }
+  bool is_reached(ValueId id) const { return value(id).reach > 0; }
   bool is_living(ValueId id) const { return tape_.is_living(id); }
-  bool has_handle(ValueId id) const { return tape_.value(id).handles > 0; }
-  bool may_be_saved(ValueId id) const {
-    return has_handle(id) || tape_.storage(tape_.value(id).storage).pin.use_count() > 0;
-  }
-  bool is_in_use(ValueId id) const { return tape_.value(id).uses > 0; }
-  bool was_weighed(ValueId id) { return std::exchange(tape_.value(id).weighed, true); }
+  bool has_handle(ValueId id) const { return value(id).handles > 0; }
+  bool may_be_saved(ValueId id) const { return has_handle(id) || tape_.storage(value(id).storage).pin.use_count() > 0; }
+  bool was_weighed(ValueId id) { return std::exchange(value(id).weighed, true); }
   void let_go(ValueId id) { tape_.let_go(id); }
   int64_t kept_bytes() const { return tape_.kept_bytes(); }
 

@@ -41,7 +41,7 @@ ValueId Tape::add_value(StorageId id, OpId producer, int64_t bytes) {
   v.recorded_at = next_op();
   v.bytes = bytes;
   v.last_used = clock_;
-  balancing.small.made(bytes);
+  hold_if_better.made(bytes);
   return storage(id).current = next_value() - 1;
 }
 
@@ -169,9 +169,10 @@ void Tape::becomes_held(ValueId id) {
 
 std::unique_ptr<const store::Stored> Tape::store(const Value& v, const store::Kind& kind, const c10::Storage& content) {
   const memory::OwnerScope owner(Owner::kept);
-  const auto start = cpu().now();
+  const DeviceSupport& device = device_of(content.device_type());
+  const auto start = device.now();
   auto stored = kind.put(content, v.dtype);
-  const auto spent = cpu().now() - start;
+  const auto spent = device.now() - start;
   if (!stored) return nullptr;
   if (const c10::Storage on_device = stored->on_device(); timeline && on_device) timeline->track(on_device);
   for (const StepCounters& one : counters) {
@@ -216,7 +217,6 @@ void Tape::hold_rebuilt(ValueId id) {
 
 void Tape::note_held(ValueId id) {
   if (budgeted_step) return;  // a budget's affair
-  balancing.held.push_back(id);
   pressure.since_balance.held(RuntimeView(*this), id);
 }
 
@@ -270,15 +270,11 @@ void Tape::note_kept(int64_t delta) {
 
 void Tape::nobody_alive(ValueId id) {
   if (!value(id).held) return;
-  const bool root = is_root(value(id));
-  if (counts_reach_ && !closed_ && root) return;  // what is evicted later may need it
-  if (!needed_recipes_.empty() && root) return;   // as may a recipe that is not counted
-  // While recording goes on, an op still to come may read a living tensor whose recipe needs this value, and only a
-  // root cannot be had again. In a plain backward nothing is recorded, so memory comes first, and collect() afterwards
-  // sees to such tensors.
-  if (!closed_ && thread_phase() != Phase::backward && (root || !dropping_)) return;
+  const bool root = is_root(value(id)), in_backward = !closed_ && thread_phase() == Phase::backward;
+  if (root && !needed_recipes_.empty()) return;  // a recipe that is not counted may need it
+  if (!closed_ && !goes_if_not_alive(in_backward, dropping_, counts_reach_, [&] { return root; })) return;
   let_go(id);
-  sweeping.dirty |= !closed_ && thread_phase() == Phase::backward;
+  sweeping.dirty |= in_backward;
 }
 
 void Tape::nobody_reach(ValueId id) {

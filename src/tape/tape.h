@@ -20,6 +20,7 @@
 #include "memory/allocator.h"
 #include "plan/simulate/demand.h"
 #include "policy/between_backwards.h"
+#include "policy/hold_if_better.h"
 #include "policy/segments.h"
 #include "tape/balance.h"
 #include "tape/evict.h"
@@ -146,7 +147,7 @@ class Tape {
   HandleTable handles;
   Marking marking;
   Sweeping sweeping;
-  Balancing balancing;
+  HoldIfBetter hold_if_better;
   Pressure pressure;
   EvictionMemory eviction;
   memory::Leaves leaves;             // of a session's step

@@ -8,17 +8,10 @@ namespace {
 // So that a program which holds thousands of tensors does not pay for each of them at every event.
 constexpr size_t kLooksPerEvent = 512;
 
-// Of the memory that was live while an event was the latest one.
-void raise_peaks(plan::Event& event, int64_t peak, int64_t plain_peak) {
-  const int64_t most_plain = std::max(event.other_peak - event.extra_at_peak, plain_peak);
-  event.other_peak = std::max(event.other_peak, peak);
-  event.extra_at_peak = event.other_peak - most_plain;
-}
-
 }  // namespace
 
 Timeline::Timeline(std::shared_ptr<const NameTable> names, const WrittenStep& like, bool follows)
-    : like_(like), follows_(follows), description_(std::move(names)) {
+    : like_(like), follows_(follows), blocks_(std::in_place), peak_(std::in_place), description_(std::move(names)) {
   if (like.graph && !follows) {
     graph_.ops.reserve(like.graph->ops.size());
     graph_.values.reserve(like.graph->values.size());
@@ -27,29 +20,14 @@ Timeline::Timeline(std::shared_ptr<const NameTable> names, const WrittenStep& li
     prefix_hashes_.reserve(like.graph->ops.size());
     known_.reserve(like.graph->values.size());
   }
-  blocks_.emplace();
-  peak_.emplace();
-  end_window();
   const memory::Bytes live = memory::live();
   graph_.start_bytes = live.total();
   graph_.weight_bytes = live[memory::Owner::weights];
 }
 
-void Timeline::end_window() {
-  window_ = memory::next_window(window_);
-  plain_window_peak_ = std::max(ended_part_.plain_peak, window_.peak - copied_bytes_);
-  window_.peak = std::max(window_.peak, ended_part_.peak);
-  ended_part_ = {};
-}
-
 void Timeline::close_window() {
-  end_window();
-  if (!graph_.events.empty()) raise_peaks(graph_.events.back(), window_.peak, plain_window_peak_);
-}
-
-// At the moment at which the latest window was closed.
-void Timeline::add_event(plan::EventKind kind, int32_t id) {
-  graph_.events.push_back({kind, id, window_.now, window_.now, window_.gradients, copied_bytes_, copied_bytes_});
+  bytes_.end_window();
+  if (!graph_.events.empty()) bytes_.add_ended_to(graph_.events.back());
 }
 
 // What only the tape refers to any more, the program has let go of.
@@ -82,7 +60,7 @@ void Timeline::find_externals_left(const Tape& tape) {
       ++next_look_;
       continue;
     }
-    if (v.held && !copies_.contains(id)) copied(id, v.bytes);
+    if (v.held && !bytes_.has_copy(id)) bytes_.copied(id, v.bytes);
     held_externals_[next_look_] = held_externals_.back();
     held_externals_.pop_back();
   }
@@ -115,28 +93,20 @@ int32_t Timeline::number_of(StorageId storage) {
 
 void Timeline::op_begins(Tape& tape) {
   if (follows_) {
-    end_window();
+    bytes_.end_window();
   } else {
     note_releases(tape);
   }
-  op_window_ = window_;
-  copied_before_op_ = copied_bytes_;
+  bytes_.op_begins();
 }
 
 void Timeline::op_was_prepared() {
-  end_window();
-  op_window_ = window_;
-  copied_before_op_ = copied_bytes_;
-}
-
-// What copies it made go, it would have had without them.
-void Timeline::op_ran() {
-  end_window();
-  working_bytes_ = std::max<int64_t>(plain_window_peak_ - (op_window_.now - copied_before_op_), 0);
+  bytes_.end_window();
+  bytes_.op_begins();
 }
 
 void Timeline::op_made_nothing() {
-  if (!graph_.events.empty()) raise_peaks(graph_.events.back(), window_.peak, plain_window_peak_);
+  if (!graph_.events.empty()) bytes_.add_ended_to(graph_.events.back());
 }
 
 int32_t Timeline::op_made(Tape& tape, const Op& op, at::TensorList results, bool replayable) {
@@ -164,9 +134,8 @@ int32_t Timeline::op_made(Tape& tape, const Op& op, at::TensorList results, bool
     in_program_.push_back(tape.value(output.value).storage);
   }
   description_.add_op(recorded, results);
-  end_window();
-  graph_.events.push_back(
-      {plan::EventKind::op, id, op_window_.now, window_.now, op_window_.gradients, copied_before_op_, copied_bytes_});
+  bytes_.end_window();
+  graph_.events.push_back(bytes_.op_made(id));
   return id;
 }
 
@@ -199,7 +168,7 @@ void Timeline::unpack_begins(Tape& tape, int32_t handle) {
 }
 
 void Timeline::unpack_ended() {
-  if (!follows_) end_window();
+  if (!follows_) bytes_.end_window();
 }
 
 void Timeline::dropped(Tape& tape, int32_t handle) {
@@ -225,25 +194,12 @@ void Timeline::ran_backward(std::shared_ptr<const BackwardOps> ops, int32_t even
   description_.add_backward(std::move(ops), events_before);
 }
 
-void Timeline::copied(ValueId value, int64_t bytes) {
-  copied_bytes_ += bytes;
-  copied_before_op_ += bytes;  // if one has run: it was made for that
-  copies_.emplace(value, bytes);
-}
-
 void Timeline::holds_external(ValueId value) {
   if (!ended_) held_externals_.push_back(value);
 }
 
 void Timeline::copy_gone(ValueId value) {
-  const auto copy = copies_.find(value);
-  if (copy == copies_.end() || ended_) return;
-  // In the middle of a window: what has been live in it until now was so beside the copy, what comes is not.
-  window_ = memory::next_window(window_);
-  ended_part_.peak = std::max(ended_part_.peak, window_.peak);
-  ended_part_.plain_peak = std::max(ended_part_.plain_peak, window_.peak - copied_bytes_);
-  copied_bytes_ -= copy->second;
-  copies_.erase(copy);
+  if (!ended_) bytes_.copy_gone(value);
 }
 
 void Timeline::became_root(Tape& tape, ValueId value) {
@@ -305,11 +261,7 @@ plan::Graph Timeline::graph() const {
   plan::Graph graph = graph_;
   if (ended_) return graph;
   graph.weight_bytes = std::max(graph.weight_bytes, memory::live()[memory::Owner::weights]);
-  if (!graph.events.empty()) {
-    const int64_t peak = memory::this_window().peak;
-    raise_peaks(graph.events.back(), std::max(peak, ended_part_.peak),
-                std::max(peak - copied_bytes_, ended_part_.plain_peak));
-  }
+  if (!graph.events.empty()) bytes_.add_open_to(graph.events.back());
   return graph;
 }
 

@@ -10,6 +10,7 @@
 #include "memory/allocator.h"
 #include "plan/graph/graph.h"
 #include "tape/description.h"
+#include "tape/event_bytes.h"
 #include "tape/tape.h"
 
 namespace retrace {
@@ -34,7 +35,7 @@ class Timeline {
   // that only made a view ends with op_made_nothing().
   void op_begins(Tape& tape);
   void op_was_prepared();  // before it ran, memory was taken that is not part of what it takes itself
-  void op_ran();
+  void op_ran() { working_bytes_ = bytes_.op_ran(); }
   void op_made_nothing();
   int32_t op_made(Tape& tape, const Op& op, at::TensorList results, bool replayable);  // returns the op's id
   void shortcut_took(const Op& op, double seconds);
@@ -45,7 +46,7 @@ class Timeline {
   void dropped(Tape& tape, int32_t handle);
 
   // The tape has made a copy of content that was about to be overwritten, which the plain program does not.
-  void copied(ValueId value, int64_t bytes);
+  void copied(ValueId value, int64_t bytes) { bytes_.copied(value, bytes); }
   // The tape holds content from outside the step. Once nobody else refers to it (an old gradient), it is like a copy.
   void holds_external(ValueId value);
   void copy_gone(ValueId value);
@@ -96,8 +97,7 @@ class Timeline {
   bool is_next(Tape& tape, plan::EventKind kind, int32_t id);
   void write_out(Tape& tape);  // writes down what was the same so far
   void find_released(const Tape& tape);
-  void add_event(plan::EventKind kind, int32_t id);
-  void end_window();
+  void add_event(plan::EventKind kind, int32_t id) { graph_.events.push_back(bytes_.event(kind, id)); }
   void close_window();
   void note_releases(Tape& tape);
   void find_externals_left(const Tape& tape);
@@ -113,28 +113,19 @@ class Timeline {
   double seconds_ = 0;
   std::optional<memory::TapeBlocks> blocks_;  // until the step ends
   std::optional<memory::PeakWatch> peak_;     // likewise
+  EventBytes bytes_;
   int64_t ended_peak_bytes_ = 0;
   plan::Graph graph_;
   Description description_;
   int32_t releases_ = 0;
   uint64_t backwards_ = 0;
-  struct WindowPart {
-    int64_t peak = 0, plain_peak = 0;
-  };
-  memory::OtherBytes window_;                    // as the latest one began
-  int64_t plain_window_peak_ = 0;                // of the one before: the most without copies
-  WindowPart ended_part_;                        // of the open one, until the last copy in it went
-  memory::OtherBytes op_window_;                 // as the running op began
-  int64_t copied_before_op_ = 0;                 // likewise, with copies made for it
-  int64_t working_bytes_ = 0;                    // of the running op
-  std::vector<StorageId> in_program_;            // storages the program still refers to
-  std::vector<char> known_;                      // by value
-  std::vector<int32_t> storage_numbers_;         // in the graph, by the tape's storage
-  int32_t storages_ = 0;                         // of the graph
-  std::vector<ValueId> held_externals_;          // that the program still referred to, and some that are held no longer
-  size_t next_look_ = 0;                         // at those
-  std::unordered_map<ValueId, int64_t> copies_;  // and their bytes
-  int64_t copied_bytes_ = 0;                     // of those
+  int64_t working_bytes_ = 0;             // of the running op
+  std::vector<StorageId> in_program_;     // storages the program still refers to
+  std::vector<char> known_;               // by value
+  std::vector<int32_t> storage_numbers_;  // in the graph, by the tape's storage
+  int32_t storages_ = 0;                  // of the graph
+  std::vector<ValueId> held_externals_;   // that the program still referred to, and some that are held no longer
+  size_t next_look_ = 0;                  // at those
   std::vector<uint64_t> prefix_hashes_;
   std::vector<char> looked_for_ways_;
   std::vector<std::pair<int32_t, double>> shortcuts_;

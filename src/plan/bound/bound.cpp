@@ -79,9 +79,9 @@ std::vector<Bound::Rise> Bound::find_rises() const {
 
 // Kept values fill up until backward begins and drain afterwards, so an event with less headroom than every other one
 // that is nearer to the turn is a constraint of its own. Of those, the tightest in each stretch of the step.
-void Bound::choose_times(int64_t budget_bytes, const std::vector<int64_t>* reserved) {
+void Bound::choose_times(int64_t budget_bytes) {
   const auto events = static_cast<int32_t>(lifetimes_.events());
-  const auto base = [&](int32_t t) { return lifetimes_.base()[at(t)] + (reserved ? (*reserved)[at(t)] : 0); };
+  const auto base = [&](int32_t t) { return lifetimes_.base()[at(t)]; };
   std::vector<int32_t> records;
   for (const Rise& rise : rises_) {
     int64_t most = -1;
@@ -203,8 +203,8 @@ std::vector<double> Bound::one_price_per_rise() {
   return prices;
 }
 
-void Bound::tighten(int64_t budget_bytes, double target_seconds, int steps, const std::vector<int64_t>* reserved) {
-  choose_times(budget_bytes, reserved);
+void Bound::tighten(int64_t budget_bytes, double target_seconds, int steps) {
+  choose_times(budget_bytes);
   std::vector<double> excess, direction(times_.size()), current = best_prices_;
   best_ = evaluate(current, excess);
   std::vector<double> start = one_price_per_rise(), start_excess;

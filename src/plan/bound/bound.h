@@ -20,9 +20,8 @@ class Bound {
   Bound(const Graph& graph, const Lifetimes& lifetimes, MinCut& cut);
 
   // Raises the bound for this budget, until `steps` are spent or it is close to `target_seconds`, which the best known
-  // plan takes. Starts from the prices of the last call. `reserved`: bytes by event that are taken off the budget. With
-  // any, the result is no bound; but its prices are closer to what a plan needs, since a replay takes memory too.
-  void tighten(int64_t budget_bytes, double target_seconds, int steps, const std::vector<int64_t>* reserved = nullptr);
+  // plan takes. Starts from the prices of the last call.
+  void tighten(int64_t budget_bytes, double target_seconds, int steps);
 
   void reset();  // forgets the prices
 
@@ -32,9 +31,6 @@ class Bound {
   // What is cheapest at given prices.
   Choices choices(const std::vector<double>& per_event);
 
-  // Bytes that are live at each event, at least, if these choices are made.
-  std::vector<int64_t> live(const Choices& choices) const;
-
  private:
   // A stretch of the step in which what is kept fills up and drains again: one forward and its backward.
   struct Rise {
@@ -42,7 +38,8 @@ class Bound {
   };
 
   std::vector<Rise> find_rises() const;
-  void choose_times(int64_t budget_bytes, const std::vector<int64_t>* reserved);
+  std::vector<int64_t> live(const Choices& choices) const;  // at each event, at least, if these choices are made
+  void choose_times(int64_t budget_bytes);
   double evaluate(const std::vector<double>& per_event, std::vector<double>& excess);
   std::vector<double> one_price_per_rise();
 

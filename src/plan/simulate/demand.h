@@ -36,6 +36,14 @@ struct Reach {
   static void nobody(auto& tape, int32_t id) { tape.nobody_reach(id); }
 };
 
+// Whether a value goes when no handle needs it any more. While recording goes on, an op still to come may read a living
+// tensor whose recipe needs the value, and only a root cannot be had again. In a backward that records nothing
+// (`in_backward`), memory comes first: collect() sees to such tensors afterwards. Under a budget (`may_evict`), what is
+// evicted later may need a root. `dropping`: autograd has let go of a handle.
+bool goes_if_not_alive(bool in_backward, bool dropping, bool may_evict, auto is_root) {
+  return (in_backward || dropping) && (!is_root() || (in_backward && !may_evict));
+}
+
 namespace demand {
 
 using Work = std::vector<std::pair<int32_t, int32_t>>;  // value, change

@@ -1,7 +1,6 @@
 #include "plan/simulate/step_simulation.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace retrace::plan {
@@ -11,79 +10,22 @@ namespace {
 constexpr int64_t kCopied = 8;  // values, or events
 constexpr int64_t kLooks = 8;   // at values
 
-// Of two to the minus forty seconds: sums of such are exact, so a step costs the same in whatever order it is added up.
-double rounded(double seconds) { return std::ldexp(std::round(std::ldexp(seconds, 40)), -40); }
-
 }  // namespace
 
 StepSimulation::StepSimulation(const Graph& graph, Effort* effort, bool is_plain)
-    : graph_(graph),
+    : facts_(graph, is_plain),
+      graph_(graph),
       effort_(effort),
-      is_plain_(is_plain),
-      keepable_(is_plain ? std::vector<bool>(graph.values.size()) : plan::keepable(graph)),
-      several_(graph.backwards.size() > 1),
-      dropped_(graph.handles.size(), graph.events.size()),
       offered_(graph.values.size(), graph.events.size()),
+      released_(facts_.storages(), graph.events.size()),
       saved_root_(graph.handles.size()),
       visited_(graph.ops.size()),
       touched_values_(graph.values.size()),
       touched_ops_(graph.ops.size()) {
-  for (const Value& v : graph.values) {
-    first_values_.push_back({is_plain ? kNone : v.producer});
-    bytes_.push_back(v.external ? 0 : v.bytes);
-    first_way_.push_back(way_costs_.size());
-    way_costs_.push_back({bytes_.back()});
-    for (const Way& w : v.ways) way_costs_.push_back({w.bytes, rounded(w.store_seconds), rounded(w.load_seconds)});
-  }
-  for (const Op& op : graph.ops) {
-    const auto repeats = [&](ValueId v) { return v != kNone && first_values_[at(v)].producer != kNone; };
-    repeatable_.push_back(
-        std::any_of(op.fresh.begin(), op.fresh.end(), repeats) ||
-        std::any_of(op.args.begin(), op.args.end(), [&](const Arg& a) { return repeats(a.becomes); }));
-    first_ops_.push_back({op.args});
-    costs_.push_back({rounded(op.seconds), rounded(op.shortcut_seconds), op.working_bytes});
-  }
-  first_unpack_ = plan::first_unpack(graph);
-  for (size_t e = 0; e < graph.events.size(); ++e) {
-    if (graph.events[e].kind == EventKind::drop) dropped_[at(graph.events[e].id)] = e;
-  }
-  sweeps_ = several_ || leaves_roots();
-  find_nodes();
-  find_moves();
-  drops_in_forward_ =
-      std::any_of(graph.events.begin(), graph.events.begin() + static_cast<std::ptrdiff_t>(first_unpack_),
-                  [&](const Event& e) { return e.kind == EventKind::drop && (moves_[at(e.id)] & kMovesAway) == 0; });
-  released_.assign(storage_count(graph), graph.events.size());
+  for (size_t v = 0; v < graph.values.size(); ++v) first_values_.push_back({facts_.producer(static_cast<ValueId>(v))});
+  for (const Op& op : graph.ops) first_ops_.push_back({op.args});
   peaks_.early.resize(graph.events.size());
   peaks_.late.resize(graph.events.size());
-}
-
-// The last backward over a graph shows which saved tensors a node has: it unpacks them and drops them before the next.
-void StepSimulation::find_nodes() {
-  node_.assign(graph_.handles.size(), kNone);
-  int32_t node = 0;
-  bool ended = false;
-  for (size_t e = first_unpack_; e < graph_.events.size(); ++e) {
-    const Event& event = graph_.events[e];
-    if (event.kind == EventKind::drop) ended = true;
-    if (event.kind != EventKind::unpack) continue;
-    node += std::exchange(ended, false);
-    node_[at(event.id)] = node;
-  }
-}
-
-// A saved tensor that is written in place before backward stands for what it becomes: one handle is dropped and, at
-// once, another of the same storage saved. (handles_follow() in tape/writes.cpp)
-void StepSimulation::find_moves() {
-  moves_.resize(graph_.handles.size());
-  for (size_t e = 0; e + 1 < graph_.events.size(); ++e) {
-    const Event &event = graph_.events[e], &next = graph_.events[e + 1];
-    if (event.kind != EventKind::drop || next.kind != EventKind::save) continue;
-    const ValueId before = graph_.handles[at(event.id)], after = graph_.handles[at(next.id)];
-    if (before >= after || storage(before) != storage(after)) continue;
-    moves_[at(event.id)] |= kMovesAway;
-    moves_[at(next.id)] |= kMovesHere;
-  }
 }
 
 void StepSimulation::begin(const Choices& choices, const Limits& limits) {
@@ -93,9 +35,9 @@ void StepSimulation::begin(const Choices& choices, const Limits& limits) {
   now_.in_backward = now_.in_recorded_backward = stopped_ = false;
   now_.values = first_values_;
   now_.ops = first_ops_;
-  now_.buffers.assign(storages() + 1, Buffer{});
+  now_.buffers.assign(facts_.storages() + 1, Buffer{});
   now_.free_buffers.clear();
-  now_.current.assign(storages(), kNone);
+  now_.current.assign(facts_.storages(), kNone);
   now_.consumed.assign(graph_.handles.size(), 0);
   now_.in_hand.assign(graph_.handles.size(), 0);
   now_.live = now_.held_bytes = now_.rebuilt_bytes = 0;
@@ -189,18 +131,18 @@ Outcome StepSimulation::finish() {
 void StepSimulation::change_choice(ValueId id) {
   const SimValue& v = value(id);
   const size_t offered = offered_[at(id)];
-  if (v.producer == kNone || offered >= first_unpack_) return;
+  if (v.producer == kNone || offered >= facts_.first_unpack) return;
   const int from = v.way, to = wanted_way(id);
   if (from == to) return;
   const bool in_backward = std::exchange(now_.in_backward, false);  // in forward nothing stops being held
   // As it is, holding it matters once the program has let go of it; in any other way, from when it is stored.
   const auto since = [&](int way) { return way == kAsItIs ? released_[at(storage(id))] : offered; };
   if (from != kNone) {
-    add_live_since(since(from), -way_cost(id, from).bytes);
-    now_.replay_seconds -= way_cost(id, from).store_seconds;
+    add_live_since(since(from), -facts_.way_cost(id, from).bytes);
+    now_.replay_seconds -= facts_.way_cost(id, from).store_seconds;
   }
   stop_holding(id);
-  if (to != kNone) add_live_since(since(to), way_cost(id, to).bytes);
+  if (to != kNone) add_live_since(since(to), facts_.way_cost(id, to).bytes);
   hold_if_wanted(id);
   now_.in_backward = in_backward;
 }
@@ -225,7 +167,7 @@ void StepSimulation::clear_touches() {
 // -- Events --
 
 void StepSimulation::apply(const Event& event) {
-  other_ = event.other_bytes - (is_plain_ ? event.extra_bytes : 0);
+  other_ = event.other_bytes - (facts_.is_plain ? event.extra_bytes : 0);
   switch (event.kind) {
     case EventKind::op:
       run_forward(event.id);
@@ -245,7 +187,7 @@ void StepSimulation::apply(const Event& event) {
     case EventKind::end:
       break;
   }
-  other_ = event.other_peak - (is_plain_ ? event.extra_at_peak : 0);
+  other_ = event.other_peak - (facts_.is_plain ? event.extra_at_peak : 0);
   note_peak(0);
 }
 
@@ -355,16 +297,15 @@ void StepSimulation::spend(double seconds) {
 // -- Forward --
 
 int StepSimulation::wanted_way(ValueId id) const {
-  const auto v = at(id);
   // A policy that wants a value holds it until it is overwritten.
-  const bool can_be_held = keepable_[v] || (rules_ != nullptr && first_values_[v].producer != kNone);
-  const Choice choice = possible((*choices_)[v], graph_.values[v], can_be_held);
+  const bool can_be_held = facts_.is_keepable(id) || (rules_ != nullptr && facts_.producer(id) != kNone);
+  const Choice choice = possible((*choices_)[at(id)], graph_.values[at(id)], can_be_held);
   return choice.holds() ? choice.way() : kNone;
 }
 
 void StepSimulation::run_forward(OpId id) {
   if (rules_ != nullptr) rules_->op_begins(id);
-  note_peak(costs_[at(id)].working_bytes);
+  note_peak(facts_.cost(id).working_bytes);
   early_peak_ = event_peak_;
   const Op& o = graph_.ops[at(id)];
   for (const ValueId v : o.fresh) begin_storage(v);
@@ -372,7 +313,7 @@ void StepSimulation::run_forward(OpId id) {
     if (arg.becomes != kNone) overwrite(arg);
   }
   for (const Arg& arg : o.args) {
-    if (repeatable_[at(id)] != 0 && !arg.shape_only && arg.becomes == kNone) hold_if_wanted(arg.value);
+    if (facts_.is_repeatable(id) && !arg.shape_only && arg.becomes == kNone) hold_if_wanted(arg.value);
   }
   if (rules_ != nullptr) rules_->op_ran(id);
 }
@@ -380,14 +321,14 @@ void StepSimulation::run_forward(OpId id) {
 void StepSimulation::begin_storage(ValueId id) {
   const int32_t its = storage(id);
   Buffer& b = buffer(storage_buffer(its));
-  b.bytes = bytes(id);
+  b.bytes = facts_.bytes(id);
   b.value = id;
   now_.current[at(its)] = id;
   reference(storage_buffer(its));  // the program's
 }
 
 void StepSimulation::overwrite(const Arg& arg) {
-  if (!is_plain_) stop_holding(arg.value);
+  if (!facts_.is_plain) stop_holding(arg.value);
   const int32_t its = storage(arg.becomes);
   now_.current[at(its)] = arg.becomes;
   buffer(storage_buffer(its)).value = arg.becomes;
@@ -403,7 +344,7 @@ void StepSimulation::release_storage(ValueId id) {
 void StepSimulation::hold(ValueId id, int way) {
   becomes_source<Alive>(*this, id);
   becomes_source<Pending>(*this, id);
-  const WayCost& cost = way_cost(id, way);
+  const StepFacts::WayCost& cost = facts_.way_cost(id, way);
   value(id).way = static_cast<int16_t>(way);
   now_.held_bytes += cost.bytes;
   if (way == kAsItIs) {
@@ -440,7 +381,7 @@ void StepSimulation::hold_if_wanted(ValueId id) {
   offered_[at(id)] = std::min(offered_[at(id)], now_.next_event);
   if (is_held(v)) return;
   if (v.producer == kNone) {
-    if (bytes(id) > 0) hold(id, kAsItIs);
+    if (facts_.bytes(id) > 0) hold(id, kAsItIs);
   } else if (const int way = wanted_way(id); way != kNone) {
     hold(id, way);
   }
@@ -454,7 +395,7 @@ void StepSimulation::stop_holding(ValueId id) {
     if (v.pending == 0 && v.uses == 0) free_rebuilt(id);
     return ceases_source<Alive>(*this, id);
   }
-  const int64_t bytes = way_cost(id, v.way).bytes;
+  const int64_t bytes = facts_.way_cost(id, v.way).bytes;
   now_.held_bytes -= bytes;
   if (v.way == kAsItIs) {
     unreference(storage_buffer(storage(id)));
@@ -468,19 +409,19 @@ void StepSimulation::stop_holding(ValueId id) {
 
 void StepSimulation::save(HandleId handle) {
   const ValueId id = graph_.handles[at(handle)];
-  saved_root_[at(handle)] = value(id).producer == kNone && !is_plain_;
+  saved_root_[at(handle)] = value(id).producer == kNone && !facts_.is_plain;
   if (saved_root_[at(handle)] != 0) {
     reference(storage_buffer(storage(id)));  // the handle itself has it
   } else {
     hold_if_wanted(id);
-    if (rules_ != nullptr && (moves_[at(handle)] & kMovesHere) == 0) rules_->saving(id);
+    if (rules_ != nullptr && !facts_.moves_here(handle)) rules_->saving(id);
   }
   change_need<Alive>(*this, id, 1);
   change_need<Reach>(*this, id, 1);
   if (now_.in_backward) now_.consumed[at(handle)] = 1;
   if (!now_.in_backward || ends_backwards()) now_.saved.push_back(handle);
   if (rules_ == nullptr || saved_root_[at(handle)] != 0) return;
-  (moves_[at(handle)] & kMovesHere) == 0 ? rules_->saved(id) : rules_->followed(id);
+  !facts_.moves_here(handle) ? rules_->saved(id) : rules_->followed(id);
 }
 
 }  // namespace retrace::plan

@@ -15,6 +15,7 @@
 #include "plan/simulate/effort.h"
 #include "plan/simulate/history.h"
 #include "plan/simulate/simulator.h"
+#include "plan/simulate/step_facts.h"
 #include "plan/simulate/step_rules.h"
 
 namespace retrace::plan {
@@ -108,14 +109,14 @@ class StepSimulation {
 
   // Changes the state as if forward had followed the choice that a value has now. Before anything touches the value.
   void change_choice(ValueId id);
-  bool drops_in_forward() const { return drops_in_forward_; }  // a graph died there, with what it had saved
+  bool drops_in_forward() const { return facts_.drops_in_forward; }  // a graph died there, with what it had saved
 
   const Graph& graph() const { return graph_; }
   const SimulationState& now() const { return now_; }
   bool stopped() const { return stopped_; }
-  size_t first_unpack() const { return first_unpack_; }  // an event: where forward has ended
+  size_t first_unpack() const { return facts_.first_unpack; }  // an event: where forward has ended
   const Peaks& peaks() const { return peaks_; }
-  size_t storages() const { return released_.size(); }
+  size_t storages() const { return facts_.storages(); }
   std::vector<Simulator::Live> live_at_next_peak();  // runs the next event; what was live at its highest point
 
   Outcome outcome;
@@ -143,10 +144,10 @@ class StepSimulation {
   demand::Work& work(Pending) { return pending_work_; }
   demand::Work& work(Reach) { return reach_work_; }
   void nobody_alive(ValueId id) {
-    if (is_plain_) return stop_holding(id);
+    if (facts_.is_plain) return stop_holding(id);
     if (rules_ != nullptr) return rules_->nobody_alive(id);
-    if ((in_plain_backward() || dropping_) && value(id).producer != kNone)
-      stop_holding(id);  // what is evicted may need a root
+    const auto is_root = [&] { return value(id).producer == kNone; };
+    if (goes_if_not_alive(in_plain_backward(), dropping_, /*may_evict=*/true, is_root)) stop_holding(id);
   }
   void nobody_reach(ValueId id) {
     if (in_plain_backward() && value(id).producer == kNone && released(id)) stop_holding(id);
@@ -172,18 +173,6 @@ class StepSimulation {
   void pass_through(OpId until, std::vector<ValueId> but);
 
  private:
-  static constexpr char kMovesAway = 1, kMovesHere = 2;
-  struct OpCost {
-    double seconds = 0, shortcut_seconds = 0;
-    int64_t working_bytes = 0;
-  };
-  struct WayCost {
-    int64_t bytes = 0;
-    double store_seconds = 0, load_seconds = 0;
-  };
-
-  void find_nodes();
-  void find_moves();
   int wanted_way(ValueId id) const;  // in which the choice holds it, or none
   void touch(size_t& first) {
     if (touches_ == Touches::record) {
@@ -204,10 +193,8 @@ class StepSimulation {
   void note_history(int64_t extra);
   void note_fate(ValueId id);
   static int32_t storage_buffer(int32_t storage) { return storage + 1; }
-  int32_t storage(ValueId id) const { return graph_.values[at(id)].storage; }
+  int32_t storage(ValueId id) const { return facts_.storage(id); }
   bool released(ValueId id) const { return storage(id) != kNone && released_[at(storage(id))] <= now_.next_event; }
-  int64_t bytes(ValueId id) const { return bytes_[at(id)]; }
-  const WayCost& way_cost(ValueId id, int way) const { return way_costs_[first_way_[at(id)] + at(way)]; }
   Buffer& buffer(int32_t id) { return now_.buffers[at(id)]; }
   void reference(int32_t buffer);
   void unreference(int32_t buffer);
@@ -222,9 +209,8 @@ class StepSimulation {
   void release_storage(ValueId id);
 
   bool in_plain_backward() const { return now_.in_backward && !now_.in_recorded_backward; }
-  bool ends_backwards() const { return several_ || rules_ != nullptr; }
+  bool ends_backwards() const { return facts_.has_several_backwards || rules_ != nullptr; }
   void end_backward();  // another may follow
-  bool leaves_roots() const;
   void sweep();
   class Swept;
   void unpack(HandleId handle);
@@ -237,34 +223,20 @@ class StepSimulation {
   int32_t obtain(ValueId id);
   int32_t materialize(ValueId target);
   class Rules;
-  void run_readers_first();
   void end_rebuild();
   void replay(OpId id);
   void note_peak_of_call(int64_t working_bytes);
   int32_t scratch_for(OpId id, ValueId content);
   void take_rebuilt(ValueId id, int32_t buffer);
-  void free_if_unused(ValueId id);
+  void used(ValueId id);
   void free_rebuilt(ValueId id);
 
+  const StepFacts facts_;
   const Graph& graph_;
-  Effort* const effort_;  // may be null
-  const bool is_plain_;
-  const std::vector<bool> keepable_;  // by value
-  std::vector<char> repeatable_;      // by op: makes something that can be made again
-  bool drops_in_forward_ = false;
-  std::vector<char> moves_;  // by handle: see find_moves()
-  bool dropping_ = false;    // a saved tensor
+  Effort* const effort_;   // may be null
+  bool dropping_ = false;  // a saved tensor
   std::vector<SimValue> first_values_;
   std::vector<SimOp> first_ops_;
-  std::vector<OpCost> costs_;       // by op
-  std::vector<WayCost> way_costs_;  // of all values, one after another
-  std::vector<size_t> first_way_;   // by value, into way_costs_
-  std::vector<int64_t> bytes_;      // by value; 0 for what came from outside
-  size_t first_unpack_ = 0;
-  const bool several_;            // backwards
-  bool sweeps_ = false;           // when a backward begins, since there may be what nothing needs
-  std::vector<int32_t> node_;     // by handle: the node that saved it, as the last backward that unpacks it shows
-  std::vector<size_t> dropped_;   // by handle: the event; none: the end
   std::vector<size_t> offered_;   // by value: the event in which forward first asks whether to hold it; none: the end
   std::vector<size_t> released_;  // by storage: the event; none yet: the end
 

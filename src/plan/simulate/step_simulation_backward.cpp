@@ -13,13 +13,13 @@ constexpr char kGone = 2;
 void StepSimulation::begin_backward() {
   const Backward* const known = backward_at(graph_, static_cast<int32_t>(now_.next_event));
   now_.in_backward = true;
-  now_.in_recorded_backward = known && several_ && known->records;
+  now_.in_recorded_backward = known && facts_.has_several_backwards && known->records;
   now_.backward_end = known ? at(known->end) : graph_.events.size();
   for (const HandleId h : now_.saved) {
     if (now_.consumed[at(h)] == 0) change_need<Pending>(*this, graph_.handles[at(h)], 1);
   }
   if (!ends_backwards()) now_.saved.clear();
-  if (sweeps_ && rules_ == nullptr && in_plain_backward()) sweep();
+  if (facts_.sweeps && rules_ == nullptr && in_plain_backward()) sweep();
 }
 
 // The step as sweep.h sees it.
@@ -27,19 +27,18 @@ class StepSimulation::Swept {
  public:
   explicit Swept(StepSimulation& step) : step_(step) {}
 
+  const SimValue& value(ValueId id) const { return step_.now_.values[at(id)]; }
+  const SimOp& op(OpId id) const { return step_.now_.ops[at(id)]; }
+  const Op& recorded(OpId id) const { return step_.graph_.ops[at(id)]; }
+
   OpId op_count() const { return static_cast<OpId>(step_.graph_.ops.size()); }
   // Not an update; of others, the tape may have given up some since.
-  bool has_op(OpId id) const { return step_.repeatable_[at(id)] != 0 || !step_.graph_.ops[at(id)].fresh.empty(); }
-  bool is_op_alive(OpId id) const { return step_.now_.ops[at(id)].alive > 0; }
-  void each_result(OpId id, auto f) const { for_each_output(step_.graph_.ops[at(id)], f); }
-  void each_read(OpId id, auto f) const { for_each_read(step_.graph_.ops[at(id)], f); }
+  bool has_op(OpId id) const { return step_.facts_.is_repeatable(id) || !recorded(id).fresh.empty(); }
   void drop_op(OpId) {}
 
   ValueId value_count() const { return static_cast<ValueId>(step_.now_.values.size()); }
-  bool is_root(ValueId id) const { return step_.now_.values[at(id)].producer == kNone; }
-  bool is_held(ValueId id) const { return plan::is_held(step_.now_.values[at(id)]); }
+  bool is_held(ValueId id) const { return plan::is_held(value(id)); }
   bool is_shared(ValueId id) const { return step_.is_shared(id); }
-  bool is_alive(ValueId id) const { return step_.now_.values[at(id)].alive > 0; }
   bool is_living(ValueId id) const { return step_.is_living(id); }
   void let_go(ValueId id) { step_.stop_holding(id); }
 
@@ -52,67 +51,31 @@ class StepSimulation::Rules {
  public:
   explicit Rules(StepSimulation& step) : step_(step) {}
 
-  void plan(OpId id) {
-    step_.visited_[at(id)] = step_.replays_;
-    for (const Arg& arg : args(id)) {
-      if (!arg.shape_only) ++step_.value(arg.value).uses;
-    }
-  }
+  SimValue& value(ValueId id) const { return step_.value(id); }
+  SimOp& op(OpId id) const { return step_.op(id); }
+  const Op& recorded(OpId id) const { return step_.graph_.ops[at(id)]; }
+
+  static bool has_op(OpId) { return true; }
+  void mark(OpId id) { step_.visited_[at(id)] = step_.replays_; }
   bool is_planned(OpId id) const { return id != kNone && step_.visited_[at(id)] == step_.replays_; }
   OpId until() const { return step_.passes_until_; }
   const std::vector<ValueId>& kept_until() const { return step_.passes_but_; }
 
-  static bool has_op(OpId) { return true; }
-  bool is_pending(OpId id) const { return step_.op(id).pending > 0; }
-  std::span<const Arg> args(OpId id) const { return step_.op(id).args; }
-  const auto& fresh(OpId id) const { return step_.graph_.ops[at(id)].fresh; }
-  void each_result(OpId id, auto f) const { for_each_output(step_.graph_.ops[at(id)], f); }
-
-  OpId producer(ValueId id) const { return step_.value(id).producer; }
+  void use(ValueId id) { ++value(id).uses; }
   int64_t bytes(ValueId id) const { return step_.graph_.values[at(id)].bytes; }
-  int32_t pending_of(ValueId id) const { return step_.value(id).pending; }
-  int32_t uses_of(ValueId id) const { return step_.value(id).uses; }
   bool has_content(ValueId id, OpId) const { return step_.content(id) != 0; }
-  bool is_at_hand(ValueId id, OpId) const { return is_planned(producer(id)) || step_.is_available(id); }
-  bool is_held(ValueId id) const { return plan::is_held(step_.value(id)); }
-  bool is_rebuilt(ValueId id) const { return step_.value(id).rebuilt != 0; }
-  bool is_ours(ValueId id) const { return is_rebuilt(id) || is_planned(producer(id)); }
+  bool is_available(ValueId id, OpId) const { return step_.is_available(id); }
   bool is_ours_alone(ValueId id) const {
-    return is_rebuilt(id) && !is_held(id) && step_.buffer(step_.value(id).rebuilt).references == 1;
+    return value(id).rebuilt != 0 && !is_held(value(id)) && step_.buffer(value(id).rebuilt).references == 1;
   }
   bool is_rebuilt_each_time(ValueId id) const { return (*step_.choices_)[at(id)] == Choice::rebuild_each_time(); }
   void free(ValueId id) {
-    if (step_.value(id).way != kUnpacked) step_.forget_rebuilt(id);
+    if (value(id).way != kUnpacked) step_.forget_rebuilt(id);
   }
 
  private:
   StepSimulation& step_;
 };
-
-// Whether the first backward begins with roots that were read, and that nothing saved could come to need.
-bool StepSimulation::leaves_roots() const {
-  std::vector<char> needed(graph_.values.size());
-  std::vector<ValueId> work;
-  const auto need = [&](ValueId v) {
-    if (std::exchange(needed[at(v)], 1) == 0) work.push_back(v);
-  };
-  for (size_t h = 0; h < dropped_.size(); ++h) {
-    if (dropped_[h] > first_unpack_) need(graph_.handles[h]);
-  }
-  while (!work.empty()) {
-    const OpId producer = first_values_[at(work.back())].producer;
-    work.pop_back();
-    if (producer != kNone) for_each_read(graph_.ops[at(producer)], need);
-  }
-  for (size_t o = 0; o < graph_.ops.size(); ++o) {
-    bool leaves = false;
-    for_each_read(graph_.ops[at(static_cast<OpId>(o))], [&](ValueId v) {
-      leaves |= first_values_[at(v)].producer == kNone && bytes_[at(v)] > 0 && needed[at(v)] == 0;
-    });
-    if (leaves && repeatable_[o] != 0) return true;
-  }
-  return false;
-}
 
 // What earlier graphs left, and nothing needs any more.
 void StepSimulation::sweep() {
@@ -144,8 +107,7 @@ void StepSimulation::unpack(HandleId handle) {
     now_.in_hand[h] = its;
     if (rules_ != nullptr) rules_->in_hand(id, 1);
   }
-  --value(id).uses;
-  free_if_unused(id);
+  used(id);
   if (rules_ != nullptr) end_rebuild();
   if (rules_ != nullptr && saved_root_[h] == 0) rules_->unpacked(id);
   if (rules_ != nullptr) hold_unpacked(handle);
@@ -157,7 +119,7 @@ void StepSimulation::unpack(HandleId handle) {
 // As the tape of a named policy does: see Tape::hold_unpacked().
 void StepSimulation::hold_unpacked(HandleId handle) {
   const ValueId id = graph_.handles[at(handle)];
-  const bool is_dropped = dropped_[at(handle)] < now_.backward_end;
+  const bool is_dropped = facts_.dropped(handle) < now_.backward_end;
   if (is_dropped && value(id).rebuilt != 0 && !is_held(value(id))) hold_rebuilt(id);
 }
 
@@ -168,12 +130,12 @@ void StepSimulation::hold_rebuilt(ValueId id) {
 
 // Of a graph that is retained nothing is dropped, but a node has let go of what it unpacked when the next one begins.
 void StepSimulation::pass(HandleId handle) {
-  const auto has_ended = [&](HandleId other) { return node_[at(other)] != node_[at(handle)]; };
+  const auto has_ended = [&](HandleId other) { return facts_.node(other) != facts_.node(handle); };
   while (!now_.passing.empty() && has_ended(now_.passing.front())) {
     take_from_hand(now_.passing.front());
     now_.passing.erase(now_.passing.begin());
   }
-  if (dropped_[at(handle)] >= now_.backward_end) now_.passing.push_back(handle);
+  if (facts_.dropped(handle) >= now_.backward_end) now_.passing.push_back(handle);
 }
 
 void StepSimulation::note_fate(ValueId id) {
@@ -189,7 +151,7 @@ void StepSimulation::drop(HandleId handle) {
   const ValueId id = graph_.handles[h];
   if (now_.in_backward && now_.consumed[h] == 0) change_need<Pending>(*this, id, -1);
   now_.consumed[h] = kGone;
-  dropping_ = (moves_[h] & kMovesAway) == 0;
+  dropping_ = !facts_.moves_away(handle);
   change_need<Alive>(*this, id, -1);
   change_need<Reach>(*this, id, -1);
   dropping_ = false;
@@ -225,7 +187,7 @@ int32_t StepSimulation::obtain(ValueId id) {
   SimValue& v = value(id);
   if (there != 0 || v.way <= kAsItIs) return there;
   v.rebuilt = new_buffer(id);
-  spend(way_cost(id, v.way).load_seconds);
+  spend(facts_.way_cost(id, v.way).load_seconds);
   note_peak(0);
   return v.rebuilt;
 }
@@ -239,19 +201,14 @@ int32_t StepSimulation::materialize(ValueId target) {
   Rules rules(*this);
   rebuilding::find_ops(rules, target, order_, stack_);
   if (rules_ != nullptr) rules_->rebuild_begins(target, order_);
-  run_readers_first();
+  rebuilding::run_readers_first(rules, order_);
   for (const OpId id : order_) replay(id);
   return content(target);
 }
 
-void StepSimulation::run_readers_first() {
-  Rules rules(*this);
-  rebuilding::run_readers_first(rules, order_);
-}
-
 void StepSimulation::replay(OpId id) {
   const SimOp& o = op(id);
-  const OpCost& cost = costs_[at(id)];
+  const StepFacts::OpCost& cost = facts_.cost(id);
   Rules rules(*this);
   const bool shortcut = rebuilding::may_take_shortcut(rules, id, cost.shortcut_seconds);
   scratch_.assign(o.args.size(), 0);
@@ -276,11 +233,7 @@ void StepSimulation::replay(OpId id) {
     if (scratch_[i] != 0 && std::find(scratch_.begin(), before, scratch_[i]) == before)
       take_rebuilt(o.args[i].becomes, scratch_[i]);
   }
-  for (const Arg& arg : o.args) {
-    if (arg.shape_only) continue;
-    --value(arg.value).uses;
-    free_if_unused(arg.value);
-  }
+  rebuilding::inputs_used(rules, id);
 }
 
 // While an operator runs it has its arguments too: to the rules that are asked when it allocates, they are shared.
@@ -311,33 +264,31 @@ int32_t StepSimulation::scratch_for(OpId id, ValueId content) {
 
 // Takes over one reference to the buffer.
 void StepSimulation::take_rebuilt(ValueId id, int32_t content) {
-  if (!rebuilding::is_taken(Rules(*this), id)) return unreference(content);
+  Rules rules(*this);
+  if (!rebuilding::is_taken(rules, id)) return unreference(content);
   SimValue& v = value(id);
   becomes_source<Pending>(*this, id);
   v.rebuilt = content;
   buffer(content).value = id;
   if (rules_ != nullptr) rules_->rebuilt(id);
-  if (v.uses == 0) free_if_unused(id);
+  if (v.uses == 0) rebuilding::release(rules, id);
 }
 
 void StepSimulation::end_rebuild() {
   passes_until_ = kNone;
-  for (const ValueId v : std::exchange(passes_but_, {})) {
-    --value(v).uses;
-    free_if_unused(v);
-  }
+  for (const ValueId v : std::exchange(passes_but_, {})) used(v);
   rules_->rebuild_ended();
 }
 
 void StepSimulation::pass_through(OpId until, std::vector<ValueId> but) {
   passes_until_ = until;
   passes_but_ = std::move(but);
-  for (const ValueId v : passes_but_) ++value(v).uses;  // until the rebuild ends, see Replay::leave_segments()
+  for (const ValueId v : passes_but_) ++value(v).uses;  // until the rebuild ends, see Replay::attempt()
 }
 
-void StepSimulation::free_if_unused(ValueId id) {
+void StepSimulation::used(ValueId id) {
   Rules rules(*this);
-  rebuilding::release(rules, id);
+  rebuilding::used(rules, id);
 }
 
 void StepSimulation::free_rebuilt(ValueId id) {

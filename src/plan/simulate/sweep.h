@@ -1,10 +1,10 @@
 // What a tape lets go of when it looks at all it has. The runtime's tape, a predicted step and the simulator share
 // these rules.
 //
-// A swept tape has, by ids from 0: op_count(), has_op(), is_op_alive(), each_result(op, f), each_read(op, f),
-// drop_op(); value_count(), bytes(), is_root(), is_held(), is_copy() and is_shared() (of one that is held), is_alive(),
+// A swept tape has value(id) and op(id), as for demand.h; recorded(op), what it reads and makes; and, by ids from 0:
+// op_count(), has_op(), drop_op(); value_count(), bytes(), is_held(), is_copy() and is_shared() (of one that is held),
 // is_reached() (see demand.h), is_living() (somebody has its storage, with this content), may_be_saved() (a handle or
-// somebody has it), has_handle(), is_in_use() (by a rebuild), was_weighed() (from now on), let_go().
+// somebody has it), has_handle(), was_weighed() (from now on), let_go().
 #pragma once
 
 #include <cstddef>
@@ -13,27 +13,31 @@
 
 namespace retrace::sweep {
 
+bool is_root(const auto& tape, int32_t value) { return tape.value(value).producer < 0; }
+bool is_alive(const auto& tape, int32_t value) { return tape.value(value).alive > 0; }
+
 // From the last op to the first: an op survives if a handle, a living tensor or a surviving op may ask for what it
 // makes.
 void let_go_unneeded(auto& tape) {
   std::vector<char> wanted(static_cast<size_t>(tape.value_count()));
   const auto is_needed = [&](int32_t v) {
-    const bool needed = wanted[static_cast<size_t>(v)] != 0 || tape.is_alive(v);
+    const bool needed = wanted[static_cast<size_t>(v)] != 0 || is_alive(tape, v);
     if (!needed && tape.is_held(v) && !tape.is_shared(v)) tape.let_go(v);
     return needed;
   };
   for (int32_t op = tape.op_count(); op-- > 0;) {
     if (!tape.has_op(op)) continue;
-    bool survives = tape.is_op_alive(op);
-    tape.each_result(op, [&](int32_t v) { survives |= is_needed(v) || (!survives && tape.is_living(v)); });
+    bool survives = tape.op(op).alive > 0;
+    for_each_output(tape.recorded(op),
+                    [&](int32_t v) { survives |= is_needed(v) || (!survives && tape.is_living(v)); });
     if (survives) {
-      tape.each_read(op, [&](int32_t v) { wanted[static_cast<size_t>(v)] = 1; });
+      for_each_read(tape.recorded(op), [&](int32_t v) { wanted[static_cast<size_t>(v)] = 1; });
     } else {
       tape.drop_op(op);
     }
   }
   for (int32_t v = 0; v < tape.value_count(); ++v) {
-    if (tape.is_root(v)) is_needed(v);
+    if (is_root(tape, v)) is_needed(v);
   }
 }
 
@@ -44,7 +48,8 @@ size_t drop_lost_ops(auto& tape) {
   for (int32_t op = 0; op < tape.op_count(); ++op) {
     if (!tape.has_op(op)) continue;
     bool lost = false;
-    if (!tape.is_op_alive(op)) tape.each_read(op, [&](int32_t v) { lost |= tape.is_root(v) && !tape.is_held(v); });
+    if (tape.op(op).alive == 0)
+      for_each_read(tape.recorded(op), [&](int32_t v) { lost |= is_root(tape, v) && !tape.is_held(v); });
     lost ? tape.drop_op(op) : static_cast<void>(++surviving);
   }
   return surviving;
@@ -54,7 +59,7 @@ size_t drop_lost_ops(auto& tape) {
 bool let_go_idle_results(auto& tape) {
   bool freed = false;
   for (int32_t v = 0; v < tape.value_count(); ++v) {
-    if (tape.is_root(v) || !tape.is_held(v) || tape.is_shared(v) || tape.is_alive(v) || tape.is_reached(v)) continue;
+    if (is_root(tape, v) || !tape.is_held(v) || tape.is_shared(v) || is_alive(tape, v) || tape.is_reached(v)) continue;
     tape.let_go(v);
     freed = true;
   }
@@ -70,9 +75,9 @@ bool pays(const auto& tape, int32_t root) {
   for (int32_t op = 0; op < tape.op_count() && behind <= tape.bytes(root); ++op) {
     if (!tape.has_op(op)) continue;
     bool reads = false;
-    tape.each_read(op, [&](int32_t v) { reads |= depends[static_cast<size_t>(v)] != 0; });
+    for_each_read(tape.recorded(op), [&](int32_t v) { reads |= depends[static_cast<size_t>(v)] != 0; });
     if (!reads) continue;
-    tape.each_result(op, [&](int32_t v) {
+    for_each_output(tape.recorded(op), [&](int32_t v) {
       const bool may_be_held = tape.may_be_saved(v);
       behind += may_be_held ? tape.bytes(v) : 0;
       depends[static_cast<size_t>(v)] = may_be_held ? 0 : 1;
@@ -85,7 +90,7 @@ bool pays(const auto& tape, int32_t root) {
 bool let_go_unpaying_roots(auto& tape) {
   std::vector<int32_t> candidates;
   for (int32_t v = 0; v < tape.value_count(); ++v) {
-    const bool may_go = tape.is_root(v) && tape.is_held(v) && !tape.is_copy(v) && !tape.is_alive(v);
+    const bool may_go = is_root(tape, v) && tape.is_held(v) && !tape.is_copy(v) && !is_alive(tape, v);
     if (may_go && !tape.is_shared(v) && !tape.has_handle(v) && !tape.was_weighed(v)) candidates.push_back(v);
   }
   bool freed = false;
@@ -101,7 +106,8 @@ bool let_go_unpaying_roots(auto& tape) {
 bool let_go_roots(auto& tape, auto is_enough) {
   bool freed = false;
   for (int32_t v = 0; v < tape.value_count() && !is_enough(); ++v) {
-    if (!tape.is_root(v) || !tape.is_held(v) || tape.is_alive(v) || tape.is_in_use(v) || tape.is_shared(v)) continue;
+    if (!is_root(tape, v) || !tape.is_held(v) || is_alive(tape, v) || tape.value(v).uses > 0 || tape.is_shared(v))
+      continue;
     tape.let_go(v);
     freed = true;
   }

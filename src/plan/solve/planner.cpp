@@ -247,12 +247,6 @@ Candidate Planner::best_within(int64_t budget_bytes) {
     consider(solve_group(group).best(budget_bytes));
     if (effort_.exhausted() || bound(group * group_size_) >= best.seconds - kNotWorth * graph_.seconds) break;
   }
-  // Rebuilding everything each time is a plan too. It is hardly ever the faster one, which a run that gives up soon
-  // shows.
-  if (best.fits(budget_bytes) && best.seconds > 0) {
-    Candidate each_time = rebuild_each_time(graph_, effort_, budget_bytes, best.seconds);
-    if (is_better(each_time, best, budget_bytes)) best = std::move(each_time);
-  }
   return best;
 }
 

@@ -1,6 +1,7 @@
 #include "plan/solve/priced_local_search.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace retrace::plan {
 namespace {
@@ -21,8 +22,7 @@ PricedLocalSearch::PricedLocalSearch(const Graph& graph, const Lifetimes& lifeti
       search_(search),
       effort_(effort),
       estimate_(graph, lifetimes),
-      readers_(graph.values.size()),
-      siblings_(graph.ops.size()) {
+      readers_(graph.values.size()) {
   for (const Op& op : graph.ops) {
     for (const Arg& arg : op.args) readers_[at(arg.value)] += arg.shape_only ? 0 : 1;
   }
@@ -33,7 +33,6 @@ PricedLocalSearch::PricedLocalSearch(const Graph& graph, const Lifetimes& lifeti
     const bool matters = lifetimes.keepable(id) || lifetimes.asked(id) || readers_[v] > 1;
     if (!matters || graph.values[v].producer == kNone || search.fixed(id)) continue;
     values_.push_back(id);
-    siblings_[at(graph.values[v].producer)].push_back(id);
   }
 }
 
@@ -112,36 +111,18 @@ bool PricedLocalSearch::hopeless(ValueId v, Choice to) {
 
 // -- Trying --
 
-Outcome PricedLocalSearch::try_changes(const Changes& changes, Offer& best) {
-  std::vector<Choice> before;
-  for (const auto& [v, to] : changes) before.push_back(std::exchange(now_[at(v)], to));
-  Outcome outcome = search_.run_incremental(now_, best.cost, price());
-  for (size_t i = 0; i < changes.size(); ++i) now_[at(changes[i].first)] = before[i];
-  if (const double its_cost = cost(outcome); its_cost < best.cost) best = {changes, its_cost};
-  return outcome;
-}
-
 void PricedLocalSearch::try_one(ValueId v, Choice to, Offer& best) {
   if (!worth_trying(v, to) || hopeless(v, to)) return;
   Memory& memory = memory_[first_memory_[at(v)] + to.index()];
   const bool fresh = sweeps_ - memory.sweep < kRemember;
   if (fresh && memory.seconds + price_ * memory.excess >= 0) return;
-  const Outcome outcome = try_changes({{v, to}}, best);
-  memory = {sweeps_, cost(outcome) < kNever ? outcome.replay_seconds - outcome_.replay_seconds : kNever,
+  const Choice from = std::exchange(now_[at(v)], to);
+  const Outcome outcome = search_.run_incremental(now_, best.cost, price());
+  now_[at(v)] = from;
+  const double its_cost = cost(outcome);
+  if (its_cost < best.cost) best = {to, its_cost};
+  memory = {sweeps_, its_cost < kNever ? outcome.replay_seconds - outcome_.replay_seconds : kNever,
             outcome.excess - outcome_.excess};
-}
-
-// An operator need not run again only if all that is asked of it is there: to keep one of two results saves nothing.
-void PricedLocalSearch::try_siblings(ValueId v, Offer& best) {
-  const auto& siblings = siblings_[at(graph_.values[at(v)].producer)];
-  if (siblings.size() < 2 || siblings.front() != v) return;
-  for (const Choice to : {Choice::keep(), Choice::rebuild(), Choice::rebuild_each_time()}) {
-    Changes changes;
-    for (const ValueId s : siblings) {
-      if (estimate_.needed(s) && worth_trying(s, to)) changes.emplace_back(s, to);
-    }
-    if (changes.size() > 1) try_changes(changes, best);
-  }
 }
 
 bool PricedLocalSearch::improve(ValueId v) {
@@ -149,14 +130,11 @@ bool PricedLocalSearch::improve(ValueId v) {
     if (now_[at(v)].holds()) now_[at(v)] = Choice::rebuild();  // it only takes memory
     return false;
   }
-  Offer best{{}, cost(outcome_) * (1 - 1e-9)};
+  Offer best{now_[at(v)], cost(outcome_) * (1 - 1e-9)};
   for (const Choice to : all_choices(graph_.values[at(v)].way_count())) try_one(v, to, best);
-  try_siblings(v, best);
-  if (best.changes.empty()) return false;
-  for (const auto& [changed, to] : best.changes) {
-    now_[at(changed)] = to;
-    reset(changed);
-  }
+  if (best.to == now_[at(v)]) return false;
+  now_[at(v)] = best.to;
+  reset(v);
   rebase();
   return true;
 }

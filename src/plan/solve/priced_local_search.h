@@ -7,7 +7,6 @@
 // A heuristic, for graphs of up to some thousand values, where a simulator run takes microseconds.
 #pragma once
 
-#include <utility>
 #include <vector>
 
 #include "plan/graph/graph.h"
@@ -28,9 +27,8 @@ class PricedLocalSearch {
   size_t values() const { return values_.size(); }  // that it tries to change
 
  private:
-  using Changes = std::vector<std::pair<ValueId, Choice>>;
   struct Offer {
-    Changes changes;
+    Choice to;
     double cost = 0;
   };
   // What a change did when it was last tried: it will do much the same, at another price.
@@ -49,8 +47,6 @@ class PricedLocalSearch {
   bool sweep();
   bool improve(ValueId v);
   void try_one(ValueId v, Choice to, Offer& best);
-  void try_siblings(ValueId v, Offer& best);
-  Outcome try_changes(const Changes& changes, Offer& best);
   bool worth_trying(ValueId v, Choice to) const;
   bool hopeless(ValueId v, Choice to);
   bool over_during(ValueId v) const;
@@ -63,8 +59,7 @@ class PricedLocalSearch {
   const Effort& effort_;
   ReplayEstimate estimate_;
   std::vector<ValueId> values_;
-  std::vector<int32_t> readers_;                // by value: operators that look at it
-  std::vector<std::vector<ValueId>> siblings_;  // by op: those of values_ that it makes
+  std::vector<int32_t> readers_;  // by value: operators that look at it
 
   int64_t budget_bytes_ = 0, last_run_ = 0;
   double price_ = 0;  // seconds per byte

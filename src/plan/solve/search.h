@@ -59,9 +59,6 @@ class Search {
   // to `runs` simulator runs.
   Candidate improve(Candidate start, int64_t budget_bytes, int64_t runs);
 
-  // The most that is live during each event.
-  std::vector<int64_t> event_peaks(const Choices& choices) { return run(choices, true).event_peaks; }
-
   int64_t runs() const { return runs_; }
 
  private:

@@ -5,7 +5,6 @@
 namespace retrace::plan {
 namespace {
 
-constexpr int kReserveRounds = 2;
 constexpr int64_t kImproveWork = 300'000, kFewestRuns = 24, kMostRuns = 300;  // of values and events, in runs
 constexpr size_t kSearchable = 12000;                                         // values and events
 constexpr int64_t kSearchRuns = 200, kSearchSweeps = 4;  // for each budget, the latter of all values, in runs
@@ -74,23 +73,10 @@ std::vector<ValueId> cut_vertices(const SolverContext& context) {
 
 namespace {
 
-// Prices first as if replays took no memory; then with the bytes they took in the last attempt set aside.
+// Prices as if replays took no memory.
 Candidate solve_mincut(SolverContext& context, int64_t budget_bytes, const Candidate&) {
-  Candidate best;
-  std::vector<int64_t> reserved(context.lifetimes.events());
-  Bound guide = context.bound;
-  for (int round = 0; round < kReserveRounds; ++round) {
-    const Candidate cut = context.search.simulate(guide.choices(guide.per_event()));
-    Candidate result = finish(context, cut, budget_bytes);
-    if (is_better(result, best, budget_bytes)) best = std::move(result);
-    if (close_to_bound(context, best, budget_bytes) || best.peak_bytes > budget_bytes || round + 1 == kReserveRounds ||
-        context.effort.exhausted())
-      break;
-    const std::vector<int64_t> peaks = context.search.event_peaks(cut.choices), live = guide.live(cut.choices);
-    for (size_t t = 0; t < reserved.size(); ++t) reserved[t] = std::max(reserved[t] / 2, peaks[t] - live[t]);
-    guide.tighten(budget_bytes, best.seconds, 12, &reserved);
-  }
-  return best;
+  Bound& bound = context.bound;
+  return finish(context, context.search.simulate(bound.choices(bound.per_event())), budget_bytes);
 }
 
 Choices holding_every(const SolverContext& context, const std::vector<ValueId>& cuts, size_t n, Choice others) {
