@@ -58,9 +58,9 @@ std::vector<std::pair<int64_t, ValueId>> largest_that_may_go(const TapeView& tap
 
 int64_t below_plain_bytes(TapeView& tape) {
   int64_t bytes = forgotten_bytes(tape);
-  for (ValueId id = 0; id < tape.next_value(); ++id) {
+  for (ValueId id = tape.present_from(0); id >= 0; id = tape.present_from(id + 1)) {
     const TapeView::Value v = tape.value(id);
-    if (v.handles > 0 || v.holders > 1 || !(v.held || v.rebuilt)) continue;
+    if (v.handles > 0 || v.holders > 1) continue;
     if (!tape.is_shared(id)) bytes -= v.bytes;
   }
   return bytes;

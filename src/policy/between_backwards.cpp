@@ -13,8 +13,8 @@ using OpId = TapeView::OpId;
 std::vector<ValueId> frontier_of(TapeView& tape, OpId first) {
   std::vector<ValueId> frontier;
   tape.begin_walk();
-  for (OpId id = first; id < tape.next_op(); ++id) {
-    if (!tape.has_op(id) || !tape.is_alive(id)) continue;
+  for (OpId id = tape.op_from(first); id >= 0; id = tape.op_from(id + 1)) {
+    if (!tape.is_alive(id)) continue;
     for (const TapeView::Arg& arg : tape.args(id)) {
       if (arg.shape_only || tape.was_at_value(arg.value)) continue;
       const TapeView::Value v = tape.value(arg.value);

@@ -39,7 +39,8 @@ void CutStack::saved(TapeView& tape, ValueId value) {
   if (candidate->held) tape.hold(value);
 }
 
-std::vector<CutStack::ValueId> CutStack::cuts() const {
+std::vector<CutStack::ValueId> CutStack::cuts(const TapeView& tape) {
+  std::erase_if(stack_, [&](const Candidate& candidate) { return tape.value(candidate.value).is_root(); });
   std::vector<ValueId> values;
   for (const Candidate& candidate : stack_) {
     if (candidate.rank > 0) values.push_back(candidate.value);

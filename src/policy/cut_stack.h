@@ -33,7 +33,8 @@ class CutStack {
   // Autograd saves `value`.
   void saved(TapeView& tape, ValueId value);
 
-  std::vector<ValueId> cuts() const;  // the candidates that count, oldest first
+  // The candidates that count, oldest first. A step may have thousands of backwards: what they have done with goes.
+  std::vector<ValueId> cuts(const TapeView& tape);
 
  private:
   // A value that carries gradients is read. Values outside the differentiable stream (masks, indices) do not count:

@@ -159,7 +159,7 @@ void PredictedStep::run_backward(const plan::Backward& backward) {
   simulation_.run_until(at(backward.begin));
   in_backward_ = !backward.records;
   if (in_backward_) collect();
-  if (cuts_) segmenting_.cuts = cuts_->cuts();
+  if (cuts_) segmenting_.cuts = cuts_->cuts(*this);
   simulation_.run_until(at(backward.end));
   in_backward_ = false;
   for (const ValueId start : std::exchange(segmenting_.starts, {})) state(start).starts_segment = false;
@@ -238,6 +238,11 @@ bool PredictedStep::hold_at_hand(ValueId id) {
 
 bool PredictedStep::is_held(ValueId id) const {
   return plan::is_held(simulation_.now().values[at(id)]) || state(id).copied || state(id).external_held;
+}
+
+plan::ValueId PredictedStep::present_from(ValueId id) {
+  while (id < next_value() && !is_held(id) && simulation_.now().values[at(id)].rebuilt == 0) ++id;
+  return id < next_value() ? id : kNone;
 }
 
 std::vector<plan::ValueId> PredictedStep::saved() const {

@@ -51,13 +51,23 @@ class PredictedStep final : private plan::StepRules, private TapeView {
 
   // What the rules look at, and do.
   Value value(ValueId id) const override;
-  ValueId next_value() const override { return static_cast<ValueId>(graph_.values.size()); }
+  ValueId next_value() const { return static_cast<ValueId>(graph_.values.size()); }
+  ValueId present_from(ValueId id) override;
   std::vector<ValueId> saved() const override;
   bool is_shared(ValueId id) const override;
   bool is_elsewhere(ValueId id) const override;
   OpId next_op() const override { return next_op_; }
   OpId backward_at() const override { return backward_at_; }
-  bool has_op(OpId id) const override { return repeatable_[plan::at(id)] != 0; }
+  bool has_op(OpId id) const { return repeatable_[plan::at(id)] != 0; }
+  OpId op_from(OpId id) const override {
+    while (id < next_op_ && !has_op(id)) ++id;
+    return id < next_op_ ? id : plan::kNone;
+  }
+  OpId op_before(OpId id) const override {
+    while (--id >= 0 && !has_op(id)) {
+    }
+    return id;
+  }
   bool is_alive(OpId id) const override { return simulation_.now().ops[plan::at(id)].alive > 0; }
   bool is_pending(OpId id) const override { return simulation_.now().ops[plan::at(id)].pending > 0; }
   std::vector<Arg> args(OpId id) const override;

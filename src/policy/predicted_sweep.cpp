@@ -32,13 +32,15 @@ class PredictedStep::Swept {
   const plan::Op& recorded(OpId id) const { return step_.graph_.ops[at(id)]; }
 
   OpId op_count() const { return step_.next_op_; }
-  bool has_op(OpId id) const { return step_.has_op(id); }
+  OpId op_from(OpId id) const { return step_.op_from(id); }
+  OpId op_before(OpId id) const { return step_.op_before(id); }
   void drop_op(OpId id) {
     for_each_output(recorded(id), [&](ValueId v) { step_.simulation_.value(v).producer = kNone; });
     step_.repeatable_[at(id)] = 0;
   }
 
   ValueId value_count() const { return step_.next_value(); }
+  ValueId present_from(ValueId id) { return step_.present_from(id); }
   int64_t bytes(ValueId id) const { return step_.graph_.values[at(id)].bytes; }
   bool is_held(ValueId id) const { return step_.is_held(id); }
   bool is_copy(ValueId id) const { return step_.state(id).copied; }
@@ -50,11 +52,13 @@ class PredictedStep::Swept {
   bool was_weighed(ValueId id) { return std::exchange(step_.state(id).weighed, true); }
   void let_go(ValueId id) { step_.let_go(id); }
   int64_t kept_bytes() const { return now().held_bytes; }
+  Marks& marks() { return marks_; }
 
  private:
   const plan::SimulationState& now() const { return step_.simulation_.now(); }
 
   PredictedStep& step_;
+  Marks marks_;
 };
 
 void PredictedStep::collect() {

@@ -33,8 +33,8 @@ int64_t saved_bytes(const TapeView& tape, OpId op) {
 // Saved bytes between two cut vertices that make a stretch without any.
 int64_t long_bytes(const TapeView& tape, Segmenting& segmenting) {
   if (segmenting.saved_bytes == 0) {
-    for (OpId id = 0; id < tape.next_op(); ++id) {
-      if (tape.has_op(id)) segmenting.saved_bytes += saved_bytes(tape, id);
+    for (OpId id = tape.op_from(0); id >= 0; id = tape.op_from(id + 1)) {
+      segmenting.saved_bytes += saved_bytes(tape, id);
     }
   }
   return segmenting.saved_bytes / kLongStretch;
@@ -108,8 +108,8 @@ class Lifetimes {
 
   // By whatever is still to be run in this backward, for this target or another.
   void find_reads() {
-    for (OpId id = tape_.next_op(); id-- > order_.front();) {
-      if (!tape_.has_op(id) || !tape_.is_pending(id)) continue;
+    for (OpId id = tape_.op_before(tape_.next_op()); id >= order_.front(); id = tape_.op_before(id)) {
+      if (!tape_.is_pending(id)) continue;
       const int32_t at = position_of(id);
       const bool runs_later = at == count() || order_[static_cast<size_t>(at)] != id;
       for (const TapeView::Arg& arg : tape_.args(id)) {

@@ -39,7 +39,7 @@ class TapeView {
   virtual ~TapeView() = default;
   virtual Value value(ValueId id) const = 0;
 
-  virtual ValueId next_value() const = 0;
+  virtual ValueId present_from(ValueId id) = 0;     // the first at or after `id` that is held or rebuilt; -1: none
   virtual std::vector<ValueId> saved() const = 0;   // what handles stand for, one by one
   virtual bool is_shared(ValueId id) const = 0;     // of one that is held or rebuilt: not only the tape has it
   virtual bool is_elsewhere(ValueId id) const = 0;  // of one that is neither: somebody else has it
@@ -47,7 +47,9 @@ class TapeView {
   virtual OpId next_op() const = 0;
   // How many ops had been recorded when the tensor was saved that backward asked for last; -1 in forward.
   virtual OpId backward_at() const = 0;
-  virtual bool has_op(OpId id) const = 0;
+  // Of the ops that are left, the first at or after this one, and the last before it; -1: none.
+  virtual OpId op_from(OpId id) const = 0;
+  virtual OpId op_before(OpId id) const = 0;
   virtual bool is_alive(OpId id) const = 0;
   virtual bool is_pending(OpId id) const = 0;
   virtual std::vector<Arg> args(OpId id) const = 0;

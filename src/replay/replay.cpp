@@ -166,7 +166,7 @@ c10::Storage Replay::obtain(ValueId id, const Op* wanted_by) {
     count(tape_.counters.front().get(), &Counters::replay_nanoseconds, spent.count());
   }
   tape_.value(id).rebuilt = taken;
-  tape_.may_be_evicted(id);
+  tape_.was_rebuilt(id);
   made_.push_back(id);
   return taken;
 }
@@ -291,7 +291,7 @@ void Replay::set_rebuilt(const Op& op, ValueId id, const c10::Storage& storage) 
   }
   becomes_source<Pending>(tape_, id);
   v.rebuilt = storage;
-  tape_.may_be_evicted(id);
+  tape_.was_rebuilt(id);
   if (!tape_.budgeted_step) tape_.pressure.since_balance.rebuilt(RuntimeView(tape_), id);
   made_.push_back(id);
   tape_.used(id);

@@ -18,7 +18,7 @@ class CutTracker {
     RuntimeView view(tape, &storage, &counters_);
     stack_.saved(view, value);
   }
-  std::vector<ValueId> cuts() const { return stack_.cuts(); }
+  std::vector<ValueId> cuts(Tape& tape) { return stack_.cuts(RuntimeView(tape, nullptr, &counters_)); }
 
  private:
   CutStack stack_;

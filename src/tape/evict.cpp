@@ -119,24 +119,13 @@ struct Eviction::Evicting {
   std::vector<ValueId> work = {};
 };
 
-// In the order in which they were made.
-void Eviction::update_there() {
-  auto& there = tape_.eviction.there;
-  std::erase_if(there, [&](ValueId id) {
-    Value& v = tape_.value(id);
-    v.listed = v.held || v.rebuilt;
-    return !v.listed;
-  });
-  if (!std::is_sorted(there.begin(), there.end())) std::sort(there.begin(), there.end());
-}
-
 Eviction::Candidate Eviction::cheapest() {
   Evicting step{tape_, spare_bytes_};
   auto& ranking = tape_.eviction.ranking;
   const int64_t now = tape_.clock();
   if (const auto best = eviction::best_ranked(step, ranking, now)) return *best;
-  update_there();
-  const auto& there = tape_.eviction.there;
+  std::vector<ValueId> there;
+  for (ValueId id = tape_.present_from(0); id != kNone; id = tape_.present_from(id + 1)) there.push_back(id);
   const size_t stride = std::max<size_t>(1, there.size() / kMostCandidates);
   const auto rank = [&](auto may_go) {
     eviction::rank(step, ranking, now, [&](auto look) {
@@ -158,7 +147,7 @@ bool Eviction::can_go(ValueId id) {
 }
 
 Eviction::Candidate Eviction::any_evictable() {
-  for (const ValueId id : tape_.eviction.there) {
+  for (ValueId id = tape_.present_from(0); id != kNone; id = tape_.present_from(id + 1)) {
     if (can_go(id)) return {id, 0};
   }
   return {};

@@ -28,7 +28,6 @@ struct EvictionCandidate {
 
 // What a tape remembers from one eviction to the next.
 struct EvictionMemory {
-  std::vector<ValueId> there;  // all values that are held or rebuilt, and some that were: each once
   eviction::Ranking<EvictionCandidate> ranking;
   struct Way {
     const store::Kind* kind = nullptr;  // none: it cannot be put away
@@ -54,7 +53,6 @@ class Eviction {
  private:
   struct Evicting;
 
-  void update_there();
   bool can_go(ValueId id);
   Candidate any_evictable();
   bool put_away(ValueId id, const store::Kind& kind);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "device/device.h"
+#include "tape/handle.h"
 #include "tape/tape.h"
 #include "tape/timeline.h"
 #include "tape/writes.h"
@@ -126,7 +127,11 @@ ValueId look_at_read(Tape& tape, const at::Tensor& tensor) {
 
 void look_at_saved(Tape& tape) {
   if (!tape.marking.may_forget) return;
-  for (ValueId id = 0; id < tape.next_value(); ++id) {
+  std::vector<ValueId> saved;  // handles may follow to what is found
+  for (const Handle* const handle : tape.handles.all()) saved.push_back(handle->value());
+  std::sort(saved.begin(), saved.end());
+  saved.erase(std::unique(saved.begin(), saved.end()), saved.end());
+  for (const ValueId id : saved) {
     Value& v = tape.value(id);
     if (v.handles == 0 || v.held || !v.marked) continue;
     const c10::Storage living = tape.living_storage(id);

@@ -14,13 +14,14 @@ class RuntimeView final : public TapeView {
       : tape_(tape), saved_in_(saved_in), counters_(counters) {}
 
   Value value(ValueId id) const override;
-  ValueId next_value() const override { return tape_.next_value(); }
+  ValueId present_from(ValueId id) override { return tape_.present_from(id); }
   std::vector<ValueId> saved() const override;
   bool is_shared(ValueId id) const override;
   bool is_elsewhere(ValueId id) const override;
   OpId next_op() const override { return tape_.next_op(); }
   OpId backward_at() const override { return tape_.backward_at(); }
-  bool has_op(OpId id) const override { return tape_.find_op(id) != nullptr; }
+  OpId op_from(OpId id) const override { return tape_.op_from(id); }
+  OpId op_before(OpId id) const override { return tape_.op_before(id); }
   bool is_alive(OpId id) const override { return tape_.op(id).alive > 0; }
   bool is_pending(OpId id) const override { return tape_.op(id).pending > 0; }
   std::vector<Arg> args(OpId id) const override;

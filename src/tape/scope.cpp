@@ -35,11 +35,11 @@ ThreadState& state() { return ThreadObject<ThreadState>::get(); }  // a step or 
 
 void record_this_thread(bool on) { c10::impl::tls_set_dispatch_key_included(compat::kRecordKey, on); }
 
-void publish_cuts(Tape& tape, const Scope& scope) {
+void publish_cuts(Tape& tape, Scope& scope) {
   if (!scope.rebuild_in_segments) return;
   tape.segmenting.in_segments = true;
   tape.segmenting.keeps_cuts = scope.policy.rules().cuts().keep_period > 0;
-  tape.segmenting.cuts = scope.cuts->cuts();
+  tape.segmenting.cuts = scope.cuts->cuts(tape);
 }
 
 // The outermost scope's tape, at its beginning.

@@ -18,10 +18,12 @@ class Swept {
   const Op& recorded(OpId id) const { return op(id); }
 
   OpId op_count() const { return tape_.next_op(); }
-  bool has_op(OpId id) const { return tape_.find_op(id) != nullptr; }
+  OpId op_from(OpId id) const { return tape_.op_from(id); }
+  OpId op_before(OpId id) const { return tape_.op_before(id); }
   void drop_op(OpId id) { tape_.drop_op(id); }
 
   ValueId value_count() const { return tape_.next_value(); }
+  ValueId present_from(ValueId id) { return tape_.present_from(id); }
   int64_t bytes(ValueId id) const { return value(id).bytes; }
   bool is_held(ValueId id) const { return retrace::is_held(value(id)); }
   bool is_copy(ValueId id) const { return value(id).held.is_copy(); }
@@ -33,6 +35,7 @@ class Swept {
   bool was_weighed(ValueId id) { return std::exchange(value(id).weighed, true); }
   void let_go(ValueId id) { tape_.let_go(id); }
   int64_t kept_bytes() const { return tape_.kept_bytes(); }
+  Marks& marks() { return tape_.marks; }
 
  private:
   Tape& tape_;
@@ -74,10 +77,10 @@ void close(Tape& tape) {
   tape.measure();
   tape.close();
   // Under a budget a later step may let go of what this one keeps.
-  for (OpId id = 0; id < tape.next_op(); ++id) {
-    if (tape.find_op(id) && tape.op(id).alive == 0 && tape.op(id).reach == 0) tape.drop_op(id);
+  for (OpId id = tape.op_from(0); id != kNone; id = tape.op_from(id + 1)) {
+    if (tape.op(id).alive == 0 && tape.op(id).reach == 0) tape.drop_op(id);
   }
-  for (ValueId v = 0; v < tape.next_value(); ++v) {
+  for (ValueId v = tape.present_from(0); v != kNone; v = tape.present_from(v + 1)) {
     if (tape.value(v).alive == 0) tape.let_go(v);
   }
 }

@@ -108,6 +108,7 @@ void Tape::append(std::unique_ptr<Op> op) {
     arg.read_before_by = std::exchange(v.last_read_by, next_op());
   }
   op_bytes_ += bytes_of(*op);
+  ops_left_.insert(next_op());
   ops_.push_back(std::move(op));
   sweeping.op_recorded();
 }
@@ -136,6 +137,7 @@ void Tape::drop_op(OpId id) {
   });
   op_bytes_ -= bytes_of(op(id));
   ops_[static_cast<size_t>(id)].reset();
+  ops_left_.erase(id);
 }
 
 int32_t Tape::note_settings() {
@@ -164,7 +166,7 @@ void Tape::hold(ValueId id, const c10::Storage& storage) {
 void Tape::becomes_held(ValueId id) {
   becomes_source<Alive>(*this, id);
   becomes_source<Pending>(*this, id);
-  may_be_evicted(id);
+  present_.insert(id);
 }
 
 std::unique_ptr<const store::Stored> Tape::store(const Value& v, const store::Kind& kind, const c10::Storage& content) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "memory/allocator.h"
+#include "plan/graph/id_set.h"
 #include "plan/simulate/demand.h"
 #include "policy/between_backwards.h"
 #include "policy/hold_if_better.h"
@@ -69,6 +70,12 @@ class Tape {
   Op& op(OpId id) { return *ops_[static_cast<size_t>(id)]; }
   Op* find_op(OpId id) { return id == kNone ? nullptr : ops_[static_cast<size_t>(id)].get(); }  // null: dropped
   OpId next_op() const { return static_cast<OpId>(ops_.size()); }
+  // Of those that were not dropped; of values that are held or rebuilt. See IdSet.
+  OpId op_from(OpId id) const { return ops_left_.from(id); }
+  OpId op_before(OpId id) const { return ops_left_.before(id); }
+  ValueId present_from(ValueId id) {
+    return present_.from(id, [&](ValueId v) { return value(v).held || value(v).rebuilt; });
+  }
   StorageRecord& storage(StorageId id) { return storages[id]; }
 
   int32_t note_settings();  // of this thread now; returns a position for settings()
@@ -81,7 +88,8 @@ class Tape {
   // Holds what was rebuilt for a node of autograd until that node has run and drops it, as the plain program does. What
   // the value was rebuilt from is then no longer needed for it.
   void hold_unpacked(ValueId value, const c10::Storage& storage);
-  void hold_rebuilt(ValueId value);                       // also after the backward that it was rebuilt for
+  void hold_rebuilt(ValueId value);  // also after the backward that it was rebuilt for
+  void was_rebuilt(ValueId value) { present_.insert(value); }
   bool put_away(ValueId value, const store::Kind& kind);  // if held as it is; false if this kind cannot hold it
   void let_go(ValueId value);
   // A handle keeps a tensor over this value's storage alive, so its bytes count as kept.
@@ -147,13 +155,11 @@ class Tape {
   HandleTable handles;
   Marking marking;
   Sweeping sweeping;
+  Marks marks;  // of one sweep
   HoldIfBetter hold_if_better;
   Pressure pressure;
   EvictionMemory eviction;
-  memory::Leaves leaves;             // of a session's step
-  void may_be_evicted(ValueId id) {  // has just been held or rebuilt
-    if (!std::exchange(value(id).listed, true)) eviction.there.push_back(id);
-  }
+  memory::Leaves leaves;               // of a session's step
   std::vector<StepCounters> counters;  // of everyone who recorded here
   Segmenting segmenting;
   BetweenBackwards between_backwards;
@@ -180,7 +186,9 @@ class Tape {
 
   std::vector<std::unique_ptr<Op>> ops_;
   size_t op_bytes_ = 0;  // of ops_ and what they refer to
+  IdSet ops_left_;
   std::vector<Value> values_;
+  IdSet present_;
   std::vector<Settings> settings_;
   std::vector<c10::Storage> trash_;
   struct NeededRecipe {

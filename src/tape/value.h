@@ -56,7 +56,6 @@ struct ValueScratch {
   int32_t uses = 0;            // within the running replay
   OpId last_read_by = kNone;   // of the ops that backward has not gone past
   uint32_t priced = 0;         // the latest walk that came here: see Tape::next_pricing()
-  bool listed = false;         // in EvictionMemory::there
   bool segment_start = false;  // a rebuild in segments stopped here
   bool weighed = false;        // a root, against what can be forgotten because it is held
 };

@@ -37,10 +37,10 @@ void hold_rebuilt(Tape& tape, ValueId id) {
 std::vector<char> dependents_of(Tape& tape, ValueId root) {
   std::vector<char> depends(static_cast<size_t>(tape.next_value()));
   depends[static_cast<size_t>(root)] = 1;
-  for (OpId id = 0; id < tape.next_op(); ++id) {
-    const Op* const op = tape.find_op(id);
-    if (!op || !reads_any(*op, depends)) continue;
-    for_each_output(*op, [&](ValueId v) { depends[static_cast<size_t>(v)] |= !Alive::is_source(tape.value(v)); });
+  for (OpId id = tape.op_from(0); id != kNone; id = tape.op_from(id + 1)) {
+    const Op& op = tape.op(id);
+    if (!reads_any(op, depends)) continue;
+    for_each_output(op, [&](ValueId v) { depends[static_cast<size_t>(v)] |= !Alive::is_source(tape.value(v)); });
   }
   return depends;
 }
@@ -72,11 +72,11 @@ void handles_follow(Tape& tape, const Tape::Written& written) {
 void secure_dependents(Tape& tape, ValueId root) {
   if (tape.value(root).alive == 0 && !tape.budgeted_step) return;
   const std::vector<char> depends = dependents_of(tape, root);
-  for (OpId id = 0; id < tape.next_op(); ++id) {
-    const Op* const op = tape.find_op(id);
-    if (!op || !reads_any(*op, depends)) continue;
+  for (OpId id = tape.op_from(0); id != kNone; id = tape.op_from(id + 1)) {
+    const Op& op = tape.op(id);
+    if (!reads_any(op, depends)) continue;
     // What is held already can no longer be rebuilt, so nothing may let go of it.
-    for_each_output(*op, [&](ValueId v) {
+    for_each_output(op, [&](ValueId v) {
       if (Alive::is_source(tape.value(v))) tape.make_root(v);
     });
   }

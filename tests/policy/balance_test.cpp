@@ -27,7 +27,11 @@ class View final : public TapeView {
   }
 
   Value value(ValueId id) const override { return values[static_cast<size_t>(id)]; }
-  ValueId next_value() const override { return static_cast<ValueId>(values.size()); }
+  ValueId next_value() const { return static_cast<ValueId>(values.size()); }
+  ValueId present_from(ValueId id) override {
+    while (id < next_value() && !value(id).held && !value(id).rebuilt) ++id;
+    return id < next_value() ? id : -1;
+  }
   std::vector<ValueId> saved() const override {
     std::vector<ValueId> ids;
     for (ValueId id = 0; id < next_value(); ++id) {
@@ -39,7 +43,8 @@ class View final : public TapeView {
   bool is_elsewhere(ValueId) const override { return false; }
   OpId next_op() const override { return next_value(); }
   OpId backward_at() const override { return at; }
-  bool has_op(OpId) const override { return true; }
+  OpId op_from(OpId id) const override { return id < next_op() ? id : -1; }
+  OpId op_before(OpId id) const override { return id - 1; }
   bool is_alive(OpId) const override { return false; }
   bool is_pending(OpId) const override { return false; }
   std::vector<Arg> args(OpId) const override { return {}; }

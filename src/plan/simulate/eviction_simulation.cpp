@@ -135,7 +135,7 @@ bool EvictionSimulation::let_go_of_one() {
   std::optional<Candidate> best = eviction::best_ranked(step, ranking_, now);
   if (!best) {
     eviction::rank(step, ranking_, now, [&](auto look) {
-      for (size_t v = 0; v < graph_.values.size(); ++v) look(static_cast<ValueId>(v));
+      for (ValueId v = step_.present_from(0); v != kNone; v = step_.present_from(v + 1)) look(v);
     });
     best = eviction::best_ranked(step, ranking_, now);
   }

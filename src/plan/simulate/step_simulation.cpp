@@ -35,6 +35,8 @@ void StepSimulation::begin(const Choices& choices, const Limits& limits) {
   now_.in_backward = now_.in_recorded_backward = stopped_ = false;
   now_.values = first_values_;
   now_.ops = first_ops_;
+  now_.ops_left.clear();
+  now_.present.clear();
   now_.buffers.assign(facts_.storages() + 1, Buffer{});
   now_.free_buffers.clear();
   now_.current.assign(facts_.storages(), kNone);
@@ -315,6 +317,8 @@ void StepSimulation::run_forward(OpId id) {
   for (const Arg& arg : o.args) {
     if (facts_.is_repeatable(id) && !arg.shape_only && arg.becomes == kNone) hold_if_wanted(arg.value);
   }
+  // Not an update.
+  if (facts_.is_repeatable(id) || !o.fresh.empty()) now_.ops_left.insert(id);
   if (rules_ != nullptr) rules_->op_ran(id);
 }
 
@@ -346,6 +350,7 @@ void StepSimulation::hold(ValueId id, int way) {
   becomes_source<Pending>(*this, id);
   const StepFacts::WayCost& cost = facts_.way_cost(id, way);
   value(id).way = static_cast<int16_t>(way);
+  now_.present.insert(id);
   now_.held_bytes += cost.bytes;
   if (way == kAsItIs) {
     reference(storage_buffer(storage(id)));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "plan/graph/graph.h"
+#include "plan/graph/id_set.h"
 #include "plan/simulate/demand.h"
 #include "plan/simulate/effort.h"
 #include "plan/simulate/history.h"
@@ -51,6 +52,8 @@ struct SimulationState {
   size_t backward_end = 0;            // of the open one, an event
   std::vector<SimValue> values;
   std::vector<SimOp> ops;
+  IdSet ops_left;               // that a tape has recorded, and not let go of
+  IdSet present;                // values that are held or rebuilt
   std::vector<Buffer> buffers;  // 0 is none, then one per storage, then those of rebuilt values
   std::vector<int32_t> free_buffers;
   std::vector<ValueId> current;   // by storage: whose content it has
@@ -113,6 +116,10 @@ class StepSimulation {
 
   const Graph& graph() const { return graph_; }
   const SimulationState& now() const { return now_; }
+  ValueId present_from(ValueId id) {  // the first value at or after `id` that is held or rebuilt, or none
+    const auto is_present = [&](ValueId v) { return is_held(now_.values[at(v)]) || now_.values[at(v)].rebuilt != 0; };
+    return now_.present.from(id, is_present);
+  }
   bool stopped() const { return stopped_; }
   size_t first_unpack() const { return facts_.first_unpack; }  // an event: where forward has ended
   const Peaks& peaks() const { return peaks_; }
@@ -253,6 +260,7 @@ class StepSimulation {
   std::vector<uint32_t> visited_;   // by op: the last replay that it was part of
   std::vector<OpId> order_;         // of one replay
   std::vector<ValueId> stack_;      // likewise
+  Marks marks_;                     // of one sweep
   std::vector<int32_t> scratch_;    // of one op
   int64_t passing_bytes_ = 0;       // of that
   std::vector<int32_t> arguments_;  // buffers that one op reads, for the rules

@@ -32,15 +32,16 @@ class StepSimulation::Swept {
   const Op& recorded(OpId id) const { return step_.graph_.ops[at(id)]; }
 
   OpId op_count() const { return static_cast<OpId>(step_.graph_.ops.size()); }
-  // Not an update; of others, the tape may have given up some since.
-  bool has_op(OpId id) const { return step_.facts_.is_repeatable(id) || !recorded(id).fresh.empty(); }
-  void drop_op(OpId) {}
+  OpId op_before(OpId id) const { return step_.now_.ops_left.before(id); }
+  void drop_op(OpId id) { step_.now_.ops_left.erase(id); }
 
   ValueId value_count() const { return static_cast<ValueId>(step_.now_.values.size()); }
+  ValueId present_from(ValueId id) { return step_.present_from(id); }
   bool is_held(ValueId id) const { return plan::is_held(value(id)); }
   bool is_shared(ValueId id) const { return step_.is_shared(id); }
   bool is_living(ValueId id) const { return step_.is_living(id); }
   void let_go(ValueId id) { step_.stop_holding(id); }
+  Marks& marks() { return step_.marks_; }
 
  private:
   StepSimulation& step_;
@@ -187,6 +188,7 @@ int32_t StepSimulation::obtain(ValueId id) {
   SimValue& v = value(id);
   if (there != 0 || v.way <= kAsItIs) return there;
   v.rebuilt = new_buffer(id);
+  now_.present.insert(id);
   spend(facts_.way_cost(id, v.way).load_seconds);
   note_peak(0);
   return v.rebuilt;
@@ -269,6 +271,7 @@ void StepSimulation::take_rebuilt(ValueId id, int32_t content) {
   SimValue& v = value(id);
   becomes_source<Pending>(*this, id);
   v.rebuilt = content;
+  now_.present.insert(id);
   buffer(content).value = id;
   if (rules_ != nullptr) rules_->rebuilt(id);
   if (v.uses == 0) rebuilding::release(rules, id);

@@ -2,9 +2,10 @@
 // these rules.
 //
 // A swept tape has value(id) and op(id), as for demand.h; recorded(op), what it reads and makes; and, by ids from 0:
-// op_count(), has_op(), drop_op(); value_count(), bytes(), is_held(), is_copy() and is_shared() (of one that is held),
+// op_count(), op_from() and op_before() (of those that are left, see IdSet), drop_op(); value_count(), present_from() (of
+// those that are held or rebuilt), bytes(), is_held(), is_copy() and is_shared() (of one that is held),
 // is_reached() (see demand.h), is_living() (somebody has its storage, with this content), may_be_saved() (a handle or
-// somebody has it), has_handle(), was_weighed() (from now on), let_go().
+// somebody has it), has_handle(), was_weighed() (from now on), let_go(); and marks(), for one sweep at a time.
 #pragma once
 
 #include <cstddef>
@@ -19,24 +20,24 @@ bool is_alive(const auto& tape, int32_t value) { return tape.value(value).alive 
 // From the last op to the first: an op survives if a handle, a living tensor or a surviving op may ask for what it
 // makes.
 void let_go_unneeded(auto& tape) {
-  std::vector<char> wanted(static_cast<size_t>(tape.value_count()));
+  auto& wanted = tape.marks();
+  wanted.begin(static_cast<size_t>(tape.value_count()));
   const auto is_needed = [&](int32_t v) {
-    const bool needed = wanted[static_cast<size_t>(v)] != 0 || is_alive(tape, v);
+    const bool needed = wanted.has(v) || is_alive(tape, v);
     if (!needed && tape.is_held(v) && !tape.is_shared(v)) tape.let_go(v);
     return needed;
   };
-  for (int32_t op = tape.op_count(); op-- > 0;) {
-    if (!tape.has_op(op)) continue;
+  for (int32_t op = tape.op_before(tape.op_count()); op >= 0; op = tape.op_before(op)) {
     bool survives = tape.op(op).alive > 0;
     for_each_output(tape.recorded(op),
                     [&](int32_t v) { survives |= is_needed(v) || (!survives && tape.is_living(v)); });
     if (survives) {
-      for_each_read(tape.recorded(op), [&](int32_t v) { wanted[static_cast<size_t>(v)] = 1; });
+      for_each_read(tape.recorded(op), [&](int32_t v) { wanted.set(v); });
     } else {
       tape.drop_op(op);
     }
   }
-  for (int32_t v = 0; v < tape.value_count(); ++v) {
+  for (int32_t v = tape.present_from(0); v >= 0; v = tape.present_from(v + 1)) {
     if (is_root(tape, v)) is_needed(v);
   }
 }
@@ -45,8 +46,7 @@ void let_go_unneeded(auto& tape) {
 // survive.
 size_t drop_lost_ops(auto& tape) {
   size_t surviving = 0;
-  for (int32_t op = 0; op < tape.op_count(); ++op) {
-    if (!tape.has_op(op)) continue;
+  for (int32_t op = tape.op_from(0); op >= 0; op = tape.op_from(op + 1)) {
     bool lost = false;
     if (tape.op(op).alive == 0)
       for_each_read(tape.recorded(op), [&](int32_t v) { lost |= is_root(tape, v) && !tape.is_held(v); });
@@ -58,7 +58,7 @@ size_t drop_lost_ops(auto& tape) {
 // What could be rebuilt, and no handle could come to need.
 bool let_go_idle_results(auto& tape) {
   bool freed = false;
-  for (int32_t v = 0; v < tape.value_count(); ++v) {
+  for (int32_t v = tape.present_from(0); v >= 0; v = tape.present_from(v + 1)) {
     if (is_root(tape, v) || !tape.is_held(v) || tape.is_shared(v) || is_alive(tape, v) || tape.is_reached(v)) continue;
     tape.let_go(v);
     freed = true;
@@ -68,19 +68,19 @@ bool let_go_idle_results(auto& tape) {
 
 // Whether it takes more than its bytes to hold, in its place, what is made from it and may be saved: whatever is made
 // from that can be rebuilt without the root. What the program still has may be saved yet.
-bool pays(const auto& tape, int32_t root) {
-  std::vector<char> depends(static_cast<size_t>(tape.value_count()));
-  depends[static_cast<size_t>(root)] = 1;
+bool pays(auto& tape, int32_t root) {
+  auto& depends = tape.marks();
+  depends.begin(static_cast<size_t>(tape.value_count()));
+  depends.set(root);
   int64_t behind = 0;
-  for (int32_t op = 0; op < tape.op_count() && behind <= tape.bytes(root); ++op) {
-    if (!tape.has_op(op)) continue;
+  for (int32_t op = tape.op_from(0); op >= 0 && behind <= tape.bytes(root); op = tape.op_from(op + 1)) {
     bool reads = false;
-    for_each_read(tape.recorded(op), [&](int32_t v) { reads |= depends[static_cast<size_t>(v)] != 0; });
+    for_each_read(tape.recorded(op), [&](int32_t v) { reads |= depends.has(v); });
     if (!reads) continue;
     for_each_output(tape.recorded(op), [&](int32_t v) {
       const bool may_be_held = tape.may_be_saved(v);
       behind += may_be_held ? tape.bytes(v) : 0;
-      depends[static_cast<size_t>(v)] = may_be_held ? 0 : 1;
+      if (!may_be_held) depends.set(v);
     });
   }
   return behind > tape.bytes(root);
@@ -89,7 +89,7 @@ bool pays(const auto& tape, int32_t root) {
 // Each root is weighed once. Whether any was let go of: then some ops are lost.
 bool let_go_unpaying_roots(auto& tape) {
   std::vector<int32_t> candidates;
-  for (int32_t v = 0; v < tape.value_count(); ++v) {
+  for (int32_t v = tape.present_from(0); v >= 0; v = tape.present_from(v + 1)) {
     const bool may_go = is_root(tape, v) && tape.is_held(v) && !tape.is_copy(v) && !is_alive(tape, v);
     if (may_go && !tape.is_shared(v) && !tape.has_handle(v) && !tape.was_weighed(v)) candidates.push_back(v);
   }
@@ -105,7 +105,7 @@ bool let_go_unpaying_roots(auto& tape) {
 // Roots that nothing forgotten needs, until it is enough. Likewise.
 bool let_go_roots(auto& tape, auto is_enough) {
   bool freed = false;
-  for (int32_t v = 0; v < tape.value_count() && !is_enough(); ++v) {
+  for (int32_t v = tape.present_from(0); v >= 0 && !is_enough(); v = tape.present_from(v + 1)) {
     if (!is_root(tape, v) || !tape.is_held(v) || is_alive(tape, v) || tape.value(v).uses > 0 || tape.is_shared(v))
       continue;
     tape.let_go(v);
