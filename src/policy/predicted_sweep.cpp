@@ -52,13 +52,13 @@ class PredictedStep::Swept {
   bool was_weighed(ValueId id) { return std::exchange(step_.state(id).weighed, true); }
   void let_go(ValueId id) { step_.let_go(id); }
   int64_t kept_bytes() const { return now().held_bytes; }
-  Marks& marks() { return marks_; }
+  std::pair<Marks, Marks>& marks() { return marks_; }
 
  private:
   const plan::SimulationState& now() const { return step_.simulation_.now(); }
 
   PredictedStep& step_;
-  Marks marks_;
+  std::pair<Marks, Marks> marks_;
 };
 
 void PredictedStep::collect() {

@@ -35,7 +35,7 @@ class Swept {
   bool was_weighed(ValueId id) { return std::exchange(value(id).weighed, true); }
   void let_go(ValueId id) { tape_.let_go(id); }
   int64_t kept_bytes() const { return tape_.kept_bytes(); }
-  Marks& marks() { return tape_.marks; }
+  std::pair<Marks, Marks>& marks() { return tape_.marks; }
 
  private:
   Tape& tape_;

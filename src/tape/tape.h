@@ -15,6 +15,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "memory/allocator.h"
@@ -155,7 +156,7 @@ class Tape {
   HandleTable handles;
   Marking marking;
   Sweeping sweeping;
-  Marks marks;  // of one sweep
+  std::pair<Marks, Marks> marks;  // of one sweep
   HoldIfBetter hold_if_better;
   Pressure pressure;
   EvictionMemory eviction;

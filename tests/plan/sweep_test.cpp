@@ -76,6 +76,8 @@ struct ChainTape {
     int32_t reads = -1, makes = -1;
   };
 
+  ChainTape() { there.insert(0); }
+
   void record(bool is_needed) {
     const auto id = static_cast<int32_t>(ops.size());
     values.push_back({.producer = id, .alive = is_needed ? 1 : 0, .held = true});
@@ -107,14 +109,15 @@ struct ChainTape {
   }
   bool is_held(int32_t id) const { return value(id).held; }
   static bool is_shared(int32_t) { return false; }
-  static bool is_living(int32_t) { return false; }
+  bool is_living(int32_t id) const { return id == living; }
   void let_go(int32_t id) { value(id).held = false; }
-  Marks& marks() { return marks_; }
+  std::pair<Marks, Marks>& marks() { return marks_; }
 
   std::vector<Value> values{{.held = true}};
   std::vector<Op> ops;
   IdSet left, there;
-  Marks marks_;
+  std::pair<Marks, Marks> marks_;
+  int32_t living = -1;
   int64_t looks = 0;
 };
 void for_each_output(const ChainTape::Op& op, auto f) { f(op.makes); }
@@ -129,6 +132,28 @@ TEST(Sweep, LooksAtWhatIsLeftNotAtAllThatTheStepHasRecorded) {
     EXPECT_EQ(sweep::drop_lost_ops(tape), 0U);
   }
   EXPECT_LE(tape.looks, 4 * kBackwards * kOps);
+}
+
+TEST(Sweep, KeepsTheRecipeOfWhatTheProgramHas) {
+  ChainTape tape;
+  for (int i = 0; i < 5; ++i) tape.record(false);
+  tape.living = 3;
+  sweep::let_go_unneeded(tape);
+  EXPECT_EQ(upwards(tape.left), (std::vector<int32_t>{0, 1, 2}));
+  EXPECT_TRUE(tape.value(0).held);
+}
+
+TEST(Sweep, MakesARootOfWhatALoopGoesOnFrom) {
+  constexpr int kBackwards = 1000, kOps = 20;
+  ChainTape tape;
+  for (int i = 0; i < kBackwards; ++i) {
+    for (int k = 0; k < kOps; ++k) tape.record(false);
+    tape.living = tape.value_count() - 1;
+    sweep::let_go_unneeded(tape);
+    EXPECT_LE(sweep::drop_lost_ops(tape), sweep::kMostForLiving);
+  }
+  EXPECT_LT(upwards(tape.left).size(), sweep::kMostForLiving);
+  EXPECT_FALSE(tape.value(0).held) << "nobody needs the first any more";
 }
 
 TEST(Sweep, KeepsWhatSomethingAliveReads) {

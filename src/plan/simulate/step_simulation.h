@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "plan/graph/graph.h"
@@ -260,7 +261,7 @@ class StepSimulation {
   std::vector<uint32_t> visited_;   // by op: the last replay that it was part of
   std::vector<OpId> order_;         // of one replay
   std::vector<ValueId> stack_;      // likewise
-  Marks marks_;                     // of one sweep
+  std::pair<Marks, Marks> marks_;   // of one sweep
   std::vector<int32_t> scratch_;    // of one op
   int64_t passing_bytes_ = 0;       // of that
   std::vector<int32_t> arguments_;  // buffers that one op reads, for the rules

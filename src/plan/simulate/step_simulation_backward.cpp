@@ -41,7 +41,7 @@ class StepSimulation::Swept {
   bool is_shared(ValueId id) const { return step_.is_shared(id); }
   bool is_living(ValueId id) const { return step_.is_living(id); }
   void let_go(ValueId id) { step_.stop_holding(id); }
-  Marks& marks() { return step_.marks_; }
+  std::pair<Marks, Marks>& marks() { return step_.marks_; }
 
  private:
   StepSimulation& step_;

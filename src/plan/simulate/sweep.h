@@ -5,40 +5,55 @@
 // op_count(), op_from() and op_before() (of those that are left, see IdSet), drop_op(); value_count(), present_from() (of
 // those that are held or rebuilt), bytes(), is_held(), is_copy() and is_shared() (of one that is held),
 // is_reached() (see demand.h), is_living() (somebody has its storage, with this content), may_be_saved() (a handle or
-// somebody has it), has_handle(), was_weighed() (from now on), let_go(); and marks(), for one sweep at a time.
+// somebody has it), has_handle(), was_weighed() (from now on), let_go(); and marks(), a pair of Marks for one sweep at a time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "plan/graph/id_set.h"
+
 namespace retrace::sweep {
 
 bool is_root(const auto& tape, int32_t value) { return tape.value(value).producer < 0; }
 bool is_alive(const auto& tape, int32_t value) { return tape.value(value).alive > 0; }
 
+// So many ops are left because the program still has what they made, and for no other reason. If they are more, what it
+// has is a root from now on: a loop that goes on from one result, backward after backward, has a recipe as long as it
+// has run, and each sweep would go along all of it.
+inline constexpr size_t kMostForLiving = 2048;
+
 // From the last op to the first: an op survives if a handle, a living tensor or a surviving op may ask for what it
 // makes.
 void let_go_unneeded(auto& tape) {
-  auto& wanted = tape.marks();
-  wanted.begin(static_cast<size_t>(tape.value_count()));
-  const auto is_needed = [&](int32_t v) {
-    const bool needed = wanted.has(v) || is_alive(tape, v);
-    if (!needed && tape.is_held(v) && !tape.is_shared(v)) tape.let_go(v);
-    return needed;
+  auto& [wanted, wanted_for_living] = tape.marks();
+  for (auto* const marks : {&wanted, &wanted_for_living}) marks->begin(static_cast<size_t>(tape.value_count()));
+  const auto is_needed = [&](int32_t v) { return wanted.has(v) || is_alive(tape, v); };
+  const auto let_go = [&](int32_t v) {
+    if (tape.is_held(v) && !tape.is_shared(v)) tape.let_go(v);
   };
+  std::vector<int32_t> for_living;
   for (int32_t op = tape.op_before(tape.op_count()); op >= 0; op = tape.op_before(op)) {
-    bool survives = tape.op(op).alive > 0;
-    for_each_output(tape.recorded(op),
-                    [&](int32_t v) { survives |= is_needed(v) || (!survives && tape.is_living(v)); });
-    if (survives) {
-      for_each_read(tape.recorded(op), [&](int32_t v) { wanted.set(v); });
-    } else {
+    bool survives = tape.op(op).alive > 0, is_for_living = false;
+    for_each_output(tape.recorded(op), [&](int32_t v) {
+      survives |= is_needed(v);
+      is_for_living |= wanted_for_living.has(v) || (!survives && tape.is_living(v));
+      if (!is_needed(v) && !wanted_for_living.has(v)) let_go(v);
+    });
+    if (!survives && !is_for_living) {
       tape.drop_op(op);
+      continue;
     }
+    if (!survives) for_living.push_back(op);
+    for_each_read(tape.recorded(op), [&](int32_t v) { (survives ? wanted : wanted_for_living).set(v); });
+  }
+  const bool too_many = for_living.size() > kMostForLiving;
+  if (too_many) {
+    for (const int32_t op : for_living) tape.drop_op(op);
   }
   for (int32_t v = tape.present_from(0); v >= 0; v = tape.present_from(v + 1)) {
-    if (is_root(tape, v)) is_needed(v);
+    if (is_root(tape, v) && !is_needed(v) && (too_many || !wanted_for_living.has(v))) let_go(v);
   }
 }
 
@@ -69,7 +84,7 @@ bool let_go_idle_results(auto& tape) {
 // Whether it takes more than its bytes to hold, in its place, what is made from it and may be saved: whatever is made
 // from that can be rebuilt without the root. What the program still has may be saved yet.
 bool pays(auto& tape, int32_t root) {
-  auto& depends = tape.marks();
+  Marks& depends = tape.marks().first;
   depends.begin(static_cast<size_t>(tape.value_count()));
   depends.set(root);
   int64_t behind = 0;
