@@ -15,18 +15,10 @@ PredictedStep::PredictedStep(const plan::Graph& graph, const PolicyRules& rules)
       choices_(graph.values.size()),
       states_(graph.values.size()),
       repeatable_(graph.ops.size()),
-      saved_at_(graph.handles.size()),
       op_walks_(graph.ops.size()) {
-  OpId ops = 0;
-  for (const plan::Event& event : graph.events) {
-    if (event.kind == plan::EventKind::save) saved_at_[at(event.id)] = ops;
-    if (event.kind == plan::EventKind::op) ops = event.id + 1;
-  }
   for (OpId id = 0; id < static_cast<OpId>(graph.ops.size()); ++id) {
-    for (const ValueId v : results(id)) {
-      state(v).recorded_at = id;
-      repeatable_[at(id)] |= graph.values[at(v)].producer != kNone;
-    }
+    repeatable_[at(id)] = simulation_.facts().is_repeatable(id);
+    for (const ValueId v : results(id)) state(v).recorded_at = id;
   }
   const CutUse use = rules.cuts();
   if (use.keep_period > 0 || use.rebuild_in_segments) cuts_.emplace(use.keep_period);
@@ -62,7 +54,7 @@ plan::Outcome PredictedStep::run(plan::History* history) {
   simulation_.follow(this);
   simulation_.begin(choices_, {});
   const auto events = static_cast<int32_t>(graph_.events.size());
-  if (graph_.backwards.empty()) run_backward({static_cast<int32_t>(simulation_.first_unpack()), events});
+  if (graph_.backwards.empty()) run_backward({static_cast<int32_t>(simulation_.facts().first_unpack), events});
   for (const plan::Backward& backward : graph_.backwards) run_backward(backward);
   simulation_.run_until(graph_.events.size());
   return simulation_.finish();
@@ -169,7 +161,7 @@ void PredictedStep::run_backward(const plan::Backward& backward) {
 void PredictedStep::unpacking(plan::HandleId handle) {
   if (!simulation_.keeps_root(handle)) {
     sweep_if_due();
-    backward_at_ = saved_at_[at(handle)];
+    backward_at_ = simulation_.facts().saved_at(handle);
   }
 }
 

@@ -122,7 +122,6 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   OpId next_op_ = 0;
   bool in_backward_ = false;  // one that is not recorded
   OpId backward_at_ = plan::kNone;
-  std::vector<OpId> saved_at_;   // by handle: so many ops had been recorded
   std::vector<ValueId> copies_;  // made for the running op, of what it overwrites
 
   // What is held in vain.

@@ -18,22 +18,18 @@ EvictionSimulation::EvictionSimulation(const Graph& graph, Effort* effort)
       made_(graph.values.size()),
       happened_(graph.ops.size()),
       last_drop_(graph.values.size()),
-      saved_at_(graph.handles.size()),
       priced_(graph.ops.size()) {
   read_events();
 }
 
 void EvictionSimulation::read_events() {
-  OpId next = 0;
   for (size_t e = 0; e < graph_.events.size(); ++e) {
     const Event& event = graph_.events[e];
     if (event.kind == EventKind::op) {
       happened_[at(event.id)] = e;
-      next = event.id + 1;
       for_each_output(graph_.ops[at(event.id)], [&](ValueId v) { made_[at(v)] = e; });
       for_each_read(graph_.ops[at(event.id)], [&](ValueId v) { readers_[at(v)].push_back(event.id); });
     } else if (event.kind == EventKind::save) {
-      saved_at_[at(event.id)] = next;
       last_drop_[at(graph_.handles[at(event.id)])] = graph_.events.size();
     } else if (event.kind == EventKind::drop) {
       last_drop_[at(graph_.handles[at(event.id)])] = e;
@@ -123,7 +119,7 @@ struct EvictionSimulation::Evicting {
   // How far down it has come.
   OpId backward_at() const {
     const bool is_of_handle = event().kind == EventKind::unpack || event().kind == EventKind::drop;
-    return is_of_handle ? of.saved_at_[at(event().id)] : 0;
+    return is_of_handle ? of.step_.facts().saved_at(event().id) : 0;
   }
 
   EvictionSimulation& of;

@@ -47,7 +47,6 @@ class EvictionSimulation final : public MakesSpace {
   std::vector<std::vector<OpId>> readers_;  // by value, in order
   std::vector<size_t> made_, happened_;     // by value and by op: an event
   std::vector<size_t> last_drop_;           // by value: the event after which no saved tensor stands for it
-  std::vector<OpId> saved_at_;              // by handle: the operator that comes next
   eviction::Ranking<Candidate> ranking_;
   std::vector<uint32_t> priced_;  // by op: the last time somebody asked what rebuilding takes
   uint32_t pricing_ = 0;

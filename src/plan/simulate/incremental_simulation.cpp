@@ -20,10 +20,10 @@ bool same(const SimulationState& a, int32_t a_buffer, const SimulationState& b, 
 IncrementalSimulation::IncrementalSimulation(const Graph& graph, Effort* effort)
     : simulation_(graph, effort), states_(kStates + 1) {
   simulation_.wants_event_peaks = true;
-  const auto first = graph.events.begin() + static_cast<std::ptrdiff_t>(simulation_.first_unpack());
+  const auto first = graph.events.begin() + static_cast<std::ptrdiff_t>(simulation_.facts().first_unpack);
   const bool only_backward = std::none_of(
       first, graph.events.end(), [](const Event& e) { return e.kind == EventKind::op || e.kind == EventKind::save; });
-  const size_t events = graph.events.size() - simulation_.first_unpack();
+  const size_t events = graph.events.size() - simulation_.facts().first_unpack;
   stride_ = only_backward ? std::max(kShortest, events / kStates + 1) : events + 1;
 }
 
@@ -69,7 +69,7 @@ Outcome IncrementalSimulation::run_whole(const Choices& choices, const Limits& l
   choices_ = choices;
   states_known_ = 0;
   simulation_.begin(choices_, {});
-  simulation_.run_until(simulation_.first_unpack());
+  simulation_.run_until(simulation_.facts().first_unpack);
   simulation_.begin_backward();
   states_[states_known_++] = simulation_.now();
   simulation_.limit(limits);
@@ -89,7 +89,7 @@ Outcome IncrementalSimulation::run_whole(const Choices& choices, const Limits& l
 
 bool IncrementalSimulation::is_near(const Choices& choices) {
   // What a value does in forward depends on more than its own choice where graphs die there.
-  if (states_known_ == 0 || simulation_.drops_in_forward()) return false;
+  if (states_known_ == 0 || simulation_.facts().drops_in_forward) return false;
   changed_.clear();
   for (size_t v = 0; v < choices.size(); ++v) {
     if (choices[v] != choices_[v]) changed_.push_back(static_cast<ValueId>(v));
@@ -142,7 +142,7 @@ bool IncrementalSimulation::same_as(const SimulationState& then) const {
   for (size_t h = 0; h < now.in_hand.size(); ++h) {
     if (!same(now, now.in_hand[h], then, then.in_hand[h])) return false;
   }
-  for (size_t s = 0; s <= simulation_.storages(); ++s) {
+  for (size_t s = 0; s <= simulation_.facts().storages(); ++s) {
     if (now.buffers[s].references != then.buffers[s].references) return false;
   }
   return true;

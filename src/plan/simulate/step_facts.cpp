@@ -22,6 +22,7 @@ StepFacts::StepFacts(const Graph& graph, bool is_plain)
       moves_away_(graph.handles.size()),
       moves_here_(graph.handles.size()),
       node_(graph.handles.size(), kNone),
+      saved_at_(graph.handles.size()),
       dropped_(graph.handles.size(), graph.events.size()) {
   for (const Value& v : graph.values) {
     first_way_.push_back(way_costs_.size());
@@ -35,10 +36,14 @@ StepFacts::StepFacts(const Graph& graph, bool is_plain)
     costs_.push_back({rounded(op.seconds), rounded(op.shortcut_seconds), op.working_bytes});
   }
   find_moves();
+  OpId next_op = 0;
   for (size_t e = 0; e < graph.events.size(); ++e) {
-    if (graph.events[e].kind != EventKind::drop) continue;
-    dropped_[at(graph.events[e].id)] = e;
-    drops_in_forward |= e < first_unpack && !moves_away(graph.events[e].id);
+    const Event& event = graph.events[e];
+    if (event.kind == EventKind::op) next_op = event.id + 1;
+    if (event.kind == EventKind::save) saved_at_[at(event.id)] = next_op;
+    if (event.kind != EventKind::drop) continue;
+    dropped_[at(event.id)] = e;
+    drops_in_forward |= e < first_unpack && !moves_away(event.id);
   }
   find_nodes();
   sweeps = has_several_backwards || leaves_roots();

@@ -36,11 +36,12 @@ class StepFacts {
   bool moves_here(HandleId id) const { return moves_here_[at(id)]; }
   // The node that saved the handle, as the last backward that unpacks it shows.
   int32_t node(HandleId id) const { return node_[at(id)]; }
+  OpId saved_at(HandleId id) const { return saved_at_[at(id)]; }  // the operator that comes next
   size_t dropped(HandleId id) const { return dropped_[at(id)]; }  // the event; none: the end
 
   const Graph& graph;
   const bool is_plain;
-  const size_t first_unpack;
+  const size_t first_unpack;  // an event: where forward has ended
   const bool has_several_backwards;
   bool drops_in_forward = false;  // a graph died there, with what it had saved
   bool sweeps = false;            // when a backward begins, since there may be what nothing needs
@@ -58,6 +59,7 @@ class StepFacts {
   std::vector<size_t> first_way_;   // by value, into way_costs_
   std::vector<bool> moves_away_, moves_here_;
   std::vector<int32_t> node_;
+  std::vector<OpId> saved_at_;
   std::vector<size_t> dropped_;
 };
 

@@ -113,18 +113,16 @@ class StepSimulation {
 
   // Changes the state as if forward had followed the choice that a value has now. Before anything touches the value.
   void change_choice(ValueId id);
-  bool drops_in_forward() const { return facts_.drops_in_forward; }  // a graph died there, with what it had saved
 
   const Graph& graph() const { return graph_; }
+  const StepFacts& facts() const { return facts_; }
   const SimulationState& now() const { return now_; }
   ValueId present_from(ValueId id) {  // the first value at or after `id` that is held or rebuilt, or none
     const auto is_present = [&](ValueId v) { return is_held(now_.values[at(v)]) || now_.values[at(v)].rebuilt != 0; };
     return now_.present.from(id, is_present);
   }
   bool stopped() const { return stopped_; }
-  size_t first_unpack() const { return facts_.first_unpack; }  // an event: where forward has ended
   const Peaks& peaks() const { return peaks_; }
-  size_t storages() const { return facts_.storages(); }
   std::vector<Simulator::Live> live_at_next_peak();  // runs the next event; what was live at its highest point
 
   Outcome outcome;

@@ -43,6 +43,9 @@ Candidate rebuild_each_time(const Graph& graph, Effort& effort, int64_t most_byt
   return {std::move(choices), outcome.peak_bytes, outcome.replay_seconds};
 }
 
+namespace {
+
+// Values that everything later is computed from alone, in order: where a chain can be cut.
 std::vector<ValueId> cut_vertices(const SolverContext& context) {
   const Graph& graph = context.graph;
   std::vector<OpId> last_reader(graph.values.size(), kNone);
@@ -71,8 +74,6 @@ std::vector<ValueId> cut_vertices(const SolverContext& context) {
   return cuts;
 }
 
-namespace {
-
 // Prices as if replays took no memory.
 Candidate solve_mincut(SolverContext& context, int64_t budget_bytes, const Candidate&) {
   Bound& bound = context.bound;
@@ -85,29 +86,17 @@ Choices holding_every(const SolverContext& context, const std::vector<ValueId>& 
   return choices;
 }
 
-Candidate keep_every(SolverContext& context, int64_t budget_bytes, Choice others) {
+// From below: nothing is held but cut vertices. Where replays hardly fit, this finds plans that repairs do not.
+Candidate solve_from_below(SolverContext& context, int64_t budget_bytes, const Candidate&) {
   const std::vector<ValueId> cuts = cut_vertices(context);
   Candidate best;
   for (size_t n = 1; n <= cuts.size() + 1; n += 1 + n / 8) {
-    Candidate result = context.search.simulate(holding_every(context, cuts, n, others));
+    Candidate result = context.search.simulate(holding_every(context, cuts, n, Choice::rebuild_each_time()));
     const bool hopeless = result.seconds > kHopeless * context.graph.seconds;
     if (best.choices.empty() || is_better(result, best, budget_bytes)) best = std::move(result);
     if (hopeless || context.effort.exhausted()) break;  // the longer the segments, the slower
   }
-  return best;
-}
-
-Candidate solve_every(SolverContext& context, int64_t budget_bytes, const Candidate&) {
-  return keep_every(context, budget_bytes, Choice::rebuild());
-}
-
-// From below: nothing is held but cut vertices. Where replays hardly fit, this finds plans that repairs do not.
-Candidate solve_from_below(SolverContext& context, int64_t budget_bytes, const Candidate&) {
-  return finish(context, keep_every(context, budget_bytes, Choice::rebuild_each_time()), budget_bytes);
-}
-
-Candidate solve_from_chain(SolverContext& context, int64_t budget_bytes, const Candidate& best) {
-  return finish(context, solve_chain(context, budget_bytes, best), budget_bytes);
+  return finish(context, std::move(best), budget_bytes);
 }
 
 // From above: everything is held that autograd saved, and let go of one by one. Where nothing else fits, this may.
@@ -143,11 +132,8 @@ constexpr Strategy kStrategies[] = {
     {"from_eviction", solve_from_eviction, true},
     {"from_below", solve_from_below, true},
     {"from_frontiers", solve_from_frontiers, true},
-    {"from_chain", solve_from_chain, true},
     {"improve", improve_best, true},
     {kPricedSearch, solve_priced, false},
-    {"chain", solve_chain, false},
-    {"every", solve_every, false},
 };
 
 }  // namespace

@@ -27,8 +27,6 @@ Choices keep_saved(const Graph& graph);
 // peak or the replay is above these limits, or the effort was stopped.
 Candidate rebuild_each_time(const Graph& graph, Effort& effort, int64_t most_bytes, double most_seconds);
 
-// Values that everything later is computed from alone, in order: where a chain can be cut.
-std::vector<ValueId> cut_vertices(const SolverContext& context);
 // Holds some cut vertices and makes `others` of all else: the lowest peak that was found this way; empty if there was
 // none.
 Candidate lowest_of_segments(SolverContext& context, Choice others);
@@ -36,7 +34,6 @@ Candidate solve_from_frontiers(SolverContext& context, int64_t budget_bytes, con
 // What a step that evicts would let go of, as choices: simulated, and neither repaired nor filled.
 Candidate evicted(SolverContext& context, int64_t budget_bytes);
 Candidate solve_from_eviction(SolverContext& context, int64_t budget_bytes, const Candidate& best);
-Candidate solve_chain(SolverContext& context, int64_t budget_bytes, const Candidate& best);
 
 // Searches for several budgets at once, in rising order, from a start that need not fit any; first for the budget with
 // number `first`. What it finds is in context.search.front().
