@@ -48,15 +48,16 @@ void hold_instead_of_roots(TapeView& tape) {
   }
 }
 
-void HoldInstead::saving(TapeView& tape, ValueId id) {
+void HoldInstead::saving(TapeView& tape, ValueId id, Where where) {
   const std::vector<ValueId> sources = nearest_sources(tape, id);
+  const bool in_session = where == Where::session;
   int64_t spent = 0, gained = tape.value(id).bytes;
   std::vector<ValueId> kept, instead;
   for (const ValueId source : sources) {
     const TapeView::Value v = tape.value(source);
     if (v.handles > 0 || v.alive > 0) continue;
     if (v.is_root()) {
-      spent += only_tape_has(tape, source) ? v.bytes : 0;
+      spent += in_session && only_tape_has(tape, source) ? v.bytes : 0;
       continue;
     }
     if (v.external) continue;
@@ -70,7 +71,7 @@ void HoldInstead::saving(TapeView& tape, ValueId id) {
     }
   }
   if (spent == 0) return;
-  if (spent >= gained) {
+  if (spent > gained || (in_session && spent == gained)) {
     tape.hold(id);
     if (sources.size() == 1 && !kept.empty()) held_instead_[kept.front()].push_back(id);
     for (const ValueId source : kept) tape.let_go(source);

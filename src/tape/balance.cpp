@@ -21,7 +21,11 @@ void balance(Tape& tape) {
 void hold_if_better(Tape& tape, ValueId id, const c10::Storage& storage) {
   if (tape.budgeted_step || tape.value(id).held || tape.value(id).handles > 0) return;
   RuntimeView view(tape, &storage);
-  if (tape.tags_weights) tape.balancing.instead.saving(view, id);
+  if (tape.tags_weights) {
+    tape.balancing.instead.saving(view, id, HoldInstead::Where::session);
+  } else if (tape.balancing.policy_chooses) {
+    tape.balancing.instead.saving(view, id, HoldInstead::Where::bare_checkpoint);
+  }
   if (!tape.value(id).held && tape.balancing.small.is_worth_holding(view, id)) view.hold(id);
 }
 

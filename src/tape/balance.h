@@ -18,6 +18,7 @@ struct Balancing {
   std::vector<ValueId> held;  // values that are held, and some that were since balance() last looked
   HoldInstead instead;
   SmallFromLarge small;
+  bool policy_chooses = false;  // operators whose results are held, whether autograd saves them or not
 };
 
 void balance(Tape& tape);  // before an allocation that would raise the step's peak

@@ -63,6 +63,7 @@ void join(Tape& tape, Scope& scope) {
     scope.rebuild_in_segments = false;
   }
   scope.may_drop = may_drop(scope.policy.rules(), tape.budgeted_step.get());
+  tape.balancing.policy_chooses |= scope.policy.rules().looks_at_operators();
   tape.marking.may_forget |= scope.may_drop || tape.budgeted_step;
   if (std::find(tape.counters.begin(), tape.counters.end(), scope.counters) == tape.counters.end()) {
     tape.counters.push_back(scope.counters);
