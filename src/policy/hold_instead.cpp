@@ -38,13 +38,17 @@ void hold_instead_of_roots(TapeView& tape) {
     const TapeView::Value v = tape.value(id);
     if (v.is_source() || v.rebuilt || !tape.is_elsewhere(id)) continue;
     std::vector<TapeView::ValueId> roots = nearest_sources(tape, id);
-    std::erase_if(roots, [&](TapeView::ValueId r) { return !tape.value(r).is_root() || !only_tape_has(tape, r); });
-    if (roots.empty() || !tape.hold_at_hand(id)) continue;
+    std::erase_if(roots, [&](TapeView::ValueId r) {
+      return !tape.value(r).is_root() || !tape.value(r).held || !only_tape_has(tape, r);
+    });
+    if (roots.empty() || !(tape.hold_at_hand(id) || tape.hold_given(id))) continue;
     int64_t needless_bytes = 0;
+    bool all_there = true;  // in backward a root goes as soon as nothing needs it: then `id` can only be held
     for (const TapeView::ValueId root : roots) {
       if (tape.value(root).alive == 0) needless_bytes += tape.value(root).bytes;
+      all_there &= tape.value(root).held;
     }
-    if (kNearly * needless_bytes < v.bytes) tape.give_up(id);
+    if (all_there && kNearly * needless_bytes < v.bytes) tape.give_up(id);
   }
 }
 

@@ -27,7 +27,8 @@ class HoldInstead {
 };
 
 // For when more is live than the plain program has. A saved value may have been forgotten because the program still has
-// it (a weight that was made in this step). It is held if that makes roots needless that are nearly as large.
+// it (a weight that was made in this step), or been rebuilt for a node of a retained graph, which has it now. It is held
+// if that makes roots needless that are nearly as large.
 void hold_instead_of_roots(TapeView& tape);
 
 }  // namespace retrace

@@ -1,6 +1,8 @@
 // Nothing is held in vain: what plain autograd frees, or never holds, costs no memory under any policy.
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <optional>
 #include <thread>
 
 #include <retrace/retrace.h>
@@ -295,6 +297,37 @@ TEST(Held, WhatARebuiltTensorWasMadeFromWhileItsNodeRuns) {
       return noted.to(torch::kDouble).square().sum();
     };
     loss().backward();
+    return {x.grad()};
+  });
+}
+
+// Written with a pointer, so that nobody can make it again.
+Tensor root(at::IntArrayRef sizes) {
+  Tensor t = torch::empty(sizes);
+  std::fill_n(t.data_ptr<float>(), t.numel(), 0.5F);
+  return t;
+}
+
+TEST(Held, WhatARebuiltTensorWasMadeFromWhileANodeOfARetainedGraphRuns) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor x = torch::randn({64, 64}).requires_grad_();
+  expect_no_more_than_plain([&](int) -> Tensors {
+    x.mutable_grad() = Tensor();
+    const Tensor loss = (x + root({64, 64})).to(torch::kDouble).square().sum();
+    loss.backward({}, /*retain_graph=*/true);
+    return {x.grad()};
+  });
+}
+
+// The root has gone once what was made from it is held, however large that is.
+TEST(Held, SomethingLargeThatWasRebuiltForANodeOfARetainedGraph) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor x = torch::randn({64}).requires_grad_();
+  expect_no_more_than_plain([&](int) -> Tensors {
+    x.mutable_grad() = Tensor();
+    const Tensor loss = (x + root({64})).repeat({64}).square().sum();
+    loss.backward({}, /*retain_graph=*/true);
+    loss.backward();
     return {x.grad()};
   });
 }
