@@ -73,9 +73,14 @@ void join(Tape& tape, Scope& scope) {
 // From now on the outermost scope is asked before this thread's allocations.
 void govern(Scope& scope, const std::shared_ptr<BudgetedStep>& budgeted_step) {
   scope.governor = budgeted_step;
-  if (!budgeted_step && scope.may_drop) scope.governor = std::make_shared<PlainGovernor>(scope.tape);
+  if (budgeted_step) {
+    governor_begins(scope.governor);
+  } else if (scope.may_drop) {
+    const auto plain = std::make_shared<PlainGovernor>(scope.tape);
+    scope.governor = plain;
+    governor_begins(plain);
+  }
   memory::set_governor(scope.governor.get());
-  if (scope.governor) governor_begins(scope.governor);
 }
 
 void pop_scope(ThreadState& thread) {

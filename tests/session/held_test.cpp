@@ -384,4 +384,32 @@ TEST(Held, WhatAPolicyKeepsAndTheProgramLetsGoOfLater) {
   for (size_t i = 0; i < 2; ++i) EXPECT_LE(seen.peaks[i], plain.peaks[i]) << i;
 }
 
+// As long as its thread allocates nothing, another one's allocations are what finds that.
+TEST(Held, WhatAPolicyKeepsWhileAnotherThreadsStepTakesMemory) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor x = torch::randn({64, 64}).requires_grad_();
+  const Policy adds = custom([](const OpInfo& op) { return op.name == "aten::add"; });
+  const auto step = [&](const Policy* policy) -> Tensors {
+    x.mutable_grad() = Tensor();
+    const Tensor y = x.sin();
+    {
+      const Tensor a = x + 1, b = a + 1;
+      (b + 1).sum();
+    }
+    std::thread([&] {
+      std::optional<Session> session;
+      Step open;
+      if (policy) open = session.emplace(*policy).step();
+      torch::ones({256, 256});
+    }).join();
+    y.sum().backward();
+    return {x.grad()};
+  };
+  const Seen plain = train(nullptr, 2, [&](int) { return step(nullptr); });
+  Session session(adds);
+  const Seen seen = train(&session, 2, [&](int) { return step(&adds); });
+  EXPECT_EQ(seen.bits, plain.bits);
+  for (size_t i = 0; i < 2; ++i) EXPECT_LE(seen.peaks[i], plain.peaks[i]) << i;
+}
+
 }  // namespace retrace::test::held
