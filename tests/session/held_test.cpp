@@ -237,6 +237,20 @@ TEST(Held, ASmallResultOfLargeOnes) {
   });
 }
 
+// Whatever else was saved before.
+TEST(Held, ASmallResultOfLargeOnesBesideOthers) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor x = torch::randn({5, 5}).requires_grad_(), w = torch::randn({80, 80}).requires_grad_();
+  const Tensor v = torch::randn({160, 80}).requires_grad_();
+  expect_no_more_than_plain([&](int) -> Tensors {
+    for (const Tensor& t : {x, w, v}) t.mutable_grad() = Tensor();
+    const Tensor before = w.sin().exp().sum();
+    const Tensor scaled = (x * (x.reshape({-1}).repeat({3200}) * 0.001).sum().tanh()).sum();
+    (before + scaled + v.sin().sum()).backward();  // of which v's gradient is there first
+    return {x.grad(), w.grad(), v.grad()};
+  });
+}
+
 // As above, and everything later depends on it, until something older is read.
 TEST(Held, ASmallResultOfLargeOnesThatWasACutVertex) {
   RETRACE_SKIP_IF_HOSTILE();
