@@ -23,6 +23,7 @@ struct Balancing {
 
 void balance(Tape& tape);  // before an allocation that would raise the step's peak
 int64_t below_plain_bytes(Tape& tape);
+void look_outside(Tape& tape);  // when a backward begins
 // Autograd is about to save `value`, and the policy would forget it. Holds it if policy/small_from_large.h or, in a
 // session's step, policy/hold_instead.h says so.
 void hold_if_better(Tape& tape, ValueId value, const c10::Storage& storage);

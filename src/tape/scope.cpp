@@ -200,6 +200,7 @@ BackwardScope::BackwardScope(bool keep_graph, bool create_graph)
       look_at_saved(*tape);
       tape->measure();
       if (thread.phase == Phase::backward) collect(*tape);  // what was held in case it is needed, and is not
+      look_outside(*tape);
       for (const auto& scope : thread.scopes) publish_cuts(*tape, *scope);
       if (tape->timeline) tape->timeline->backward_begins(thread.phase == Phase::recorded_backward);
     }
