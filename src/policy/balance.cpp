@@ -119,15 +119,19 @@ void SinceBalance::looked(const TapeView& tape, Balance found) {
   watched_ = std::move(found.shared);
 }
 
-// What has been saved by now, or let go of, makes nothing worse; nor does what the program has, as long as it has it.
-// What is held in vain does, and need not be looked at again.
-bool SinceBalance::is_out_of_balance(const TapeView& tape) {
+void SinceBalance::look_outside(const TapeView& tape) {
   std::erase_if(outside_, [&](ValueId id) {
     const TapeView::Value v = tape.value(id);
     if (v.held && tape.is_shared(id)) return false;
     if (v.held) worse_bytes_ += v.bytes;
     return true;
   });
+}
+
+// What has been saved by now, or let go of, makes nothing worse; nor does what the program has, as long as it has it.
+// What is held in vain does, and need not be looked at again.
+bool SinceBalance::is_out_of_balance(const TapeView& tape) {
+  look_outside(tape);
   int64_t shared_bytes = 0;
   std::erase_if(watched_, [&](ValueId id) {
     const TapeView::Value v = tape.value(id);

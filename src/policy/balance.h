@@ -44,6 +44,8 @@ class SinceBalance {
   void dropped(const TapeView& tape, ValueId value);
   void look(TapeView& tape) { looked(tape, balance(tape, held_)); }
   void looked(const TapeView& tape, Balance found);  // balance() found this
+  // A backward begins. What came from outside, and the program has let go of since anybody looked, makes it worse.
+  void look_outside(const TapeView& tape);
 
   bool may_be_out_of_balance() const { return worse_bytes_ > slack_bytes_; }  // needs no lock
   bool is_out_of_balance(const TapeView& tape);

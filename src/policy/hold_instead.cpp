@@ -38,25 +38,30 @@ void hold_instead_of_roots(TapeView& tape) {
     const TapeView::Value v = tape.value(id);
     if (v.is_source() || v.rebuilt || !tape.is_elsewhere(id)) continue;
     std::vector<TapeView::ValueId> roots = nearest_sources(tape, id);
-    std::erase_if(roots, [&](TapeView::ValueId r) { return !tape.value(r).is_root() || !only_tape_has(tape, r); });
-    if (roots.empty() || !tape.hold_at_hand(id)) continue;
+    std::erase_if(roots, [&](TapeView::ValueId r) {
+      return !tape.value(r).is_root() || !tape.value(r).held || !only_tape_has(tape, r);
+    });
+    if (roots.empty() || !(tape.hold_at_hand(id) || tape.hold_given(id))) continue;
     int64_t needless_bytes = 0;
+    bool all_there = true;  // in backward a root goes as soon as nothing needs it: then `id` can only be held
     for (const TapeView::ValueId root : roots) {
       if (tape.value(root).alive == 0) needless_bytes += tape.value(root).bytes;
+      all_there &= tape.value(root).held;
     }
-    if (kNearly * needless_bytes < v.bytes) tape.give_up(id);
+    if (all_there && kNearly * needless_bytes < v.bytes) tape.give_up(id);
   }
 }
 
-void HoldInstead::saving(TapeView& tape, ValueId id) {
+void HoldInstead::saving(TapeView& tape, ValueId id, Where where) {
   const std::vector<ValueId> sources = nearest_sources(tape, id);
+  const bool in_session = where == Where::session;
   int64_t spent = 0, gained = tape.value(id).bytes;
   std::vector<ValueId> kept, instead;
   for (const ValueId source : sources) {
     const TapeView::Value v = tape.value(source);
     if (v.handles > 0 || v.alive > 0) continue;
     if (v.is_root()) {
-      spent += only_tape_has(tape, source) ? v.bytes : 0;
+      spent += in_session && only_tape_has(tape, source) ? v.bytes : 0;
       continue;
     }
     if (v.external) continue;
@@ -70,7 +75,7 @@ void HoldInstead::saving(TapeView& tape, ValueId id) {
     }
   }
   if (spent == 0) return;
-  if (spent >= gained) {
+  if (spent > gained || (in_session && spent == gained)) {
     tape.hold(id);
     if (sources.size() == 1 && !kept.empty()) held_instead_[kept.front()].push_back(id);
     for (const ValueId source : kept) tape.let_go(source);

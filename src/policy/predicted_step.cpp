@@ -228,6 +228,11 @@ bool PredictedStep::hold_at_hand(ValueId id) {
   return is_held(id);
 }
 
+bool PredictedStep::hold_given(ValueId id) {
+  simulation_.hold_in_hand(id);
+  return is_held(id);
+}
+
 bool PredictedStep::is_held(ValueId id) const {
   return plan::is_held(simulation_.now().values[at(id)]) || state(id).copied || state(id).external_held;
 }

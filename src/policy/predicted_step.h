@@ -77,6 +77,7 @@ class PredictedStep final : private plan::StepRules, private TapeView {
   bool was_at_value(ValueId id) override { return std::exchange(state(id).walk, walk_) == walk_; }
   void hold(ValueId id) override;
   bool hold_at_hand(ValueId id) override;
+  bool hold_given(ValueId id) override;
   void let_go(ValueId id) override;
   void give_up(ValueId id) override;
   bool may_have_idle() const override { return sweeping_.may_have_idle(); }

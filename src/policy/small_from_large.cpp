@@ -32,9 +32,12 @@ int64_t largest_on_the_way(TapeView& tape, TapeView::ValueId id) {
 }  // namespace
 
 bool SmallFromLarge::is_worth_holding(TapeView& tape, ValueId id) {
-  saved_bytes_ += tape.value(id).bytes;
-  const int64_t enough_bytes = kFarLarger * saved_bytes_;
-  return enough_bytes < largest_bytes_ && largest_on_the_way(tape, id) > enough_bytes;
+  const int64_t bytes = tape.value(id).bytes;
+  saved_bytes_ += bytes;
+  const int64_t enough_bytes = std::max(saved_bytes_, kFarLarger * (held_bytes_ + bytes));
+  if (enough_bytes >= largest_bytes_ || largest_on_the_way(tape, id) <= enough_bytes) return false;
+  held_bytes_ += bytes;
+  return true;
 }
 
 }  // namespace retrace

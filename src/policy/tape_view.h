@@ -61,7 +61,8 @@ class TapeView {
   virtual bool was_at_value(ValueId id) = 0;
 
   virtual void hold(ValueId id) = 0;          // what is being saved
-  virtual bool hold_at_hand(ValueId id) = 0;  // what is rebuilt, or somebody else has; false if it is neither
+  virtual bool hold_at_hand(ValueId id) = 0;  // what is rebuilt, or the program has; false if it is neither
+  virtual bool hold_given(ValueId id) = 0;    // what backward was given and still has; false if it has it no more
   virtual void let_go(ValueId id) = 0;
   virtual void give_up(ValueId id) = 0;  // let go of, and the policy no longer wants it
   // See tape/sweep.h.

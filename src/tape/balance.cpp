@@ -18,6 +18,10 @@ void balance(Tape& tape) {
   tape.pressure.since_balance.look(view);
 }
 
+void look_outside(Tape& tape) {
+  if (!tape.budgeted_step) tape.pressure.since_balance.look_outside(RuntimeView(tape));
+}
+
 void hold_if_better(Tape& tape, ValueId id, const c10::Storage& storage) {
   if (tape.budgeted_step) return;
   RuntimeView view(tape, &storage);

@@ -66,6 +66,13 @@ bool RuntimeView::hold_at_hand(ValueId id) {
   return is_held(v);
 }
 
+bool RuntimeView::hold_given(ValueId id) {
+  const retrace::Value& v = tape_.value(id);
+  auto given = v.given ? v.given->lock() : c10::intrusive_ptr<c10::StorageImpl>();
+  if (given) tape_.hold_unpacked(id, c10::Storage(std::move(given)));
+  return is_held(v);
+}
+
 void RuntimeView::give_up(ValueId id) {
   tape_.value(id).keep = false;
   tape_.let_go(id);

@@ -33,6 +33,7 @@ class RuntimeView final : public TapeView {
 
   void hold(ValueId id) override { tape_.hold(id, *saved_in_); }
   bool hold_at_hand(ValueId id) override;
+  bool hold_given(ValueId id) override;
   void let_go(ValueId id) override;
   void give_up(ValueId id) override;
   bool may_have_idle() const override { return tape_.sweeping.may_have_idle(); }

@@ -63,6 +63,7 @@ void join(Tape& tape, Scope& scope) {
     scope.rebuild_in_segments = false;
   }
   scope.may_drop = may_drop(scope.policy.rules(), tape.budgeted_step.get());
+  tape.hold_if_better.policy_chooses |= scope.policy.rules().looks_at_operators();
   tape.marking.may_forget |= scope.may_drop || tape.budgeted_step;
   if (std::find(tape.counters.begin(), tape.counters.end(), scope.counters) == tape.counters.end()) {
     tape.counters.push_back(scope.counters);
@@ -72,9 +73,14 @@ void join(Tape& tape, Scope& scope) {
 // From now on the outermost scope is asked before this thread's allocations.
 void govern(Scope& scope, const std::shared_ptr<BudgetedStep>& budgeted_step) {
   scope.governor = budgeted_step;
-  if (!budgeted_step && scope.may_drop) scope.governor = std::make_shared<PlainGovernor>(scope.tape);
+  if (budgeted_step) {
+    governor_begins(scope.governor);
+  } else if (scope.may_drop) {
+    const auto plain = std::make_shared<PlainGovernor>(scope.tape);
+    scope.governor = plain;
+    governor_begins(plain);
+  }
   memory::set_governor(scope.governor.get());
-  if (scope.governor) governor_begins(scope.governor);
 }
 
 void pop_scope(ThreadState& thread) {
@@ -194,6 +200,7 @@ BackwardScope::BackwardScope(bool keep_graph, bool create_graph)
       look_at_saved(*tape);
       tape->measure();
       if (thread.phase == Phase::backward) collect(*tape);  // what was held in case it is needed, and is not
+      look_outside(*tape);
       for (const auto& scope : thread.scopes) publish_cuts(*tape, *scope);
       if (tape->timeline) tape->timeline->backward_begins(thread.phase == Phase::recorded_backward);
     }

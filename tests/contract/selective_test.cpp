@@ -47,6 +47,18 @@ TEST(Selective, ListedOperatorsAreKeptAndAllOthersReplayed) {
   EXPECT_EQ(sigmoid.replayed, 3);  // cos, mm, sin: the second product is behind the kept sigmoid
 }
 
+// The plain program has only the tanh's result, of four bytes.
+TEST(Selective, WhatIsKeptIsLetGoOfForASmallerResultThatAutogradSaves) {
+  RETRACE_SKIP_IF_HOSTILE();
+  auto x = unit().requires_grad_(), w = unit().requires_grad_();
+  const LiveDelta live;
+  const StatsDelta delta;
+  auto loss = checkpoint({.policy = selective({"aten::mm"})}, [&] { return torch::mm(x, w).sum().tanh(); });
+  EXPECT_EQ(live.bytes(), 4);
+  loss.backward();
+  EXPECT_EQ(delta.replayed(), 0);
+}
+
 TEST(Selective, EveryPolicyGivesThePlainGradients) {
   const std::vector<Policy> policies = {
       selective(),

@@ -54,6 +54,7 @@ class View final : public TapeView {
   bool was_at_value(ValueId) override { return false; }
   void hold(ValueId id) override { values[static_cast<size_t>(id)].held = true; }
   bool hold_at_hand(ValueId) override { return false; }
+  bool hold_given(ValueId) override { return false; }
   void let_go(ValueId id) override { values[static_cast<size_t>(id)].held = false; }
   void give_up(ValueId id) override { let_go(id); }
   bool may_have_idle() const override { return false; }

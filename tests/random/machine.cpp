@@ -53,6 +53,10 @@ bool writes_by_pointer(const std::string& op) {
   return name == "pointer_write" || name == "refill_blob";
 }
 
+// After an exception LibTorch's engine holds gradients that wait in its queue, until a later backward takes its turn.
+// They would be freed in the middle of this program, whose peak is to be its own.
+void empty_queue_of_engine() { torch::ones({1}, torch::requires_grad()).sum().backward(); }
+
 // So that leaving a scope by an exception is noted too.
 struct ScopeNote {
   ScopeWatch& watch;
@@ -79,6 +83,7 @@ Machine::Machine(const Program& program, Scopes& scopes)
 
 Outcome Machine::run() {
   Outcome outcome;
+  empty_queue_of_engine();
   torch::manual_seed(program_.seed);
   const ThreadCount restore;
   scopes_.begin_run();

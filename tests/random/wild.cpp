@@ -183,7 +183,9 @@ const char* name(Fault fault) {
   return kNames[static_cast<size_t>(fault)];
 }
 
-bool about_peaks(Fault fault) { return fault == Fault::peak_above_plain || fault == Fault::peak_not_plain; }
+bool about_peaks(Fault fault) {
+  return fault == Fault::peak_above_plain || fault == Fault::peak_not_plain || fault == Fault::smallest;
+}
 
 std::vector<Finding> findings_of(const Outcome& plain, const Outcome& other, const WildChecks& checks, bool exactly) {
   std::vector<Finding> findings;

@@ -1,6 +1,8 @@
 // Nothing is held in vain: what plain autograd frees, or never holds, costs no memory under any policy.
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <optional>
 #include <thread>
 
 #include <retrace/retrace.h>
@@ -235,6 +237,20 @@ TEST(Held, ASmallResultOfLargeOnes) {
   });
 }
 
+// Whatever else was saved before.
+TEST(Held, ASmallResultOfLargeOnesBesideOthers) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor x = torch::randn({5, 5}).requires_grad_(), w = torch::randn({80, 80}).requires_grad_();
+  const Tensor v = torch::randn({160, 80}).requires_grad_();
+  expect_no_more_than_plain([&](int) -> Tensors {
+    for (const Tensor& t : {x, w, v}) t.mutable_grad() = Tensor();
+    const Tensor before = w.sin().exp().sum();
+    const Tensor scaled = (x * (x.reshape({-1}).repeat({3200}) * 0.001).sum().tanh()).sum();
+    (before + scaled + v.sin().sum()).backward();  // of which v's gradient is there first
+    return {x.grad(), w.grad(), v.grad()};
+  });
+}
+
 // As above, and everything later depends on it, until something older is read.
 TEST(Held, ASmallResultOfLargeOnesThatWasACutVertex) {
   RETRACE_SKIP_IF_HOSTILE();
@@ -299,6 +315,37 @@ TEST(Held, WhatARebuiltTensorWasMadeFromWhileItsNodeRuns) {
   });
 }
 
+// Written with a pointer, so that nobody can make it again.
+Tensor root(at::IntArrayRef sizes) {
+  Tensor t = torch::empty(sizes);
+  std::fill_n(t.data_ptr<float>(), t.numel(), 0.5F);
+  return t;
+}
+
+TEST(Held, WhatARebuiltTensorWasMadeFromWhileANodeOfARetainedGraphRuns) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor x = torch::randn({64, 64}).requires_grad_();
+  expect_no_more_than_plain([&](int) -> Tensors {
+    x.mutable_grad() = Tensor();
+    const Tensor loss = (x + root({64, 64})).to(torch::kDouble).square().sum();
+    loss.backward({}, /*retain_graph=*/true);
+    return {x.grad()};
+  });
+}
+
+// The root has gone once what was made from it is held, however large that is.
+TEST(Held, SomethingLargeThatWasRebuiltForANodeOfARetainedGraph) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor x = torch::randn({64}).requires_grad_();
+  expect_no_more_than_plain([&](int) -> Tensors {
+    x.mutable_grad() = Tensor();
+    const Tensor loss = (x + root({64})).repeat({64}).square().sum();
+    loss.backward({}, /*retain_graph=*/true);
+    loss.backward();
+    return {x.grad()};
+  });
+}
+
 TEST(Held, StatisticsThatABatchNormWrites) {
   RETRACE_SKIP_IF_HOSTILE();
   const Tensor x = torch::randn({4, 8}).requires_grad_();
@@ -329,6 +376,26 @@ TEST(Held, MemoryThatAnOperatorFillsBesideItsResult) {
   });
 }
 
+// While the program had it, it cost nothing; it is not needed, since the policy keeps what was made from it.
+TEST(Held, WhatCameFromOutsideAndIsLetGoOfBeforeBackward) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor x = torch::randn({64, 64}, torch::dtype(torch::kDouble)).requires_grad_();
+  const auto step = [&](int) -> Tensors {
+    x.mutable_grad() = Tensor();
+    Tensor loaded;
+    std::thread([&] { loaded = torch::full({64, 64}, 0.5); }).join();
+    const Tensor loss = (x * loaded.to(torch::kDouble)).square().sum();
+    loaded.reset();
+    loss.backward();
+    return {x.grad()};
+  };
+  const Seen plain = train(nullptr, 2, step);
+  Session session(custom([](const OpInfo& op) { return op.name == "aten::_to_copy" || op.name == "aten::mul"; }));
+  const Seen seen = train(&session, 2, step);
+  EXPECT_EQ(seen.bits, plain.bits);
+  for (size_t i = 0; i < 2; ++i) EXPECT_LE(seen.peaks[i], plain.peaks[i]) << i;
+}
+
 // While the program still had it, it was not held in vain.
 TEST(Held, WhatAPolicyKeepsAndTheProgramLetsGoOfLater) {
   RETRACE_SKIP_IF_HOSTILE();
@@ -347,6 +414,34 @@ TEST(Held, WhatAPolicyKeepsAndTheProgramLetsGoOfLater) {
   const Seen plain = train(nullptr, 2, step);
   Session session(custom([](const OpInfo& op) { return op.name == "aten::add"; }));
   const Seen seen = train(&session, 2, step);
+  EXPECT_EQ(seen.bits, plain.bits);
+  for (size_t i = 0; i < 2; ++i) EXPECT_LE(seen.peaks[i], plain.peaks[i]) << i;
+}
+
+// As long as its thread allocates nothing, another one's allocations are what finds that.
+TEST(Held, WhatAPolicyKeepsWhileAnotherThreadsStepTakesMemory) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const Tensor x = torch::randn({64, 64}).requires_grad_();
+  const Policy adds = custom([](const OpInfo& op) { return op.name == "aten::add"; });
+  const auto step = [&](const Policy* policy) -> Tensors {
+    x.mutable_grad() = Tensor();
+    const Tensor y = x.sin();
+    {
+      const Tensor a = x + 1, b = a + 1;
+      (b + 1).sum();
+    }
+    std::thread([&] {
+      std::optional<Session> session;
+      Step open;
+      if (policy) open = session.emplace(*policy).step();
+      torch::ones({256, 256});
+    }).join();
+    y.sum().backward();
+    return {x.grad()};
+  };
+  const Seen plain = train(nullptr, 2, [&](int) { return step(nullptr); });
+  Session session(adds);
+  const Seen seen = train(&session, 2, [&](int) { return step(&adds); });
   EXPECT_EQ(seen.bits, plain.bits);
   for (size_t i = 0; i < 2; ++i) EXPECT_LE(seen.peaks[i], plain.peaks[i]) << i;
 }

@@ -81,6 +81,31 @@ TEST_P(EveryPolicy, TakesWhatWasPredictedFromAPlainStep) {
   for (const at::Tensor& parameter : model.parameters) parameter.mutable_grad().reset();
 }
 
+// What a node of a retained graph has is held then, and not the root that it was rebuilt from.
+TEST(PredictedPolicies, HoldForARetainedGraph) {
+  RETRACE_SKIP_IF_HOSTILE();
+  const at::Tensor x = torch::randn({64, 64}).requires_grad_();
+  const auto root = [] {
+    at::Tensor t = torch::empty({64, 64});
+    std::fill_n(t.data_ptr<float>(), t.numel(), 0.5F);
+    return t;
+  };
+  const Program program = [&] {
+    x.mutable_grad().reset();
+    const at::Tensor loss = (x + root()).to(torch::kDouble).square().sum();
+    loss.backward({}, /*retain_graph=*/true);
+  };
+  const SessionOptions options{.verify = Verify::never};
+  plan::Graph tape = tape_of(Session(keep_all(), options), program);
+  ASSERT_EQ(tape.ops[0].name, "aten::empty");  // a plain step does not look at what the pointer wrote
+  tape.values[plan::at(tape.ops[0].fresh.front())].producer = plan::kNone;
+  Session session(recompute_all(), options);
+  const Seen seen = step(session, program);
+  const plan::Outcome predicted = predict(tape, recompute_all());
+  EXPECT_EQ(predicted.peak_bytes, seen.peak_bytes);
+  EXPECT_EQ(predicted.ops_replayed, seen.ops_replayed);
+}
+
 // What is padded is written part by part into one tensor, which an operator that runs again then reads while it
 // allocates.
 TEST(PredictedPolicies, HoldForPackedSequences) {

@@ -165,6 +165,7 @@ class StepSimulation {
   // For StepRules and MakesSpace: what they may do, and look at.
   void hold(ValueId id, int way);
   void hold_rebuilt(ValueId id);
+  void hold_in_hand(ValueId id);  // if a node of a retained graph has it, rebuilt
   void stop_holding(ValueId id);
   void forget_rebuilt(ValueId id);
   void add_held(int64_t bytes);        // of copies, which are no value's own

@@ -127,6 +127,19 @@ void StepSimulation::hold_unpacked(HandleId handle) {
 void StepSimulation::hold_rebuilt(ValueId id) {
   becomes_source<Alive>(*this, id);
   value(id).way = kUnpacked;
+  now_.present.insert(id);
+}
+
+void StepSimulation::hold_in_hand(ValueId id) {
+  const auto has_it = [&](HandleId h) {
+    return graph_.handles[at(h)] == id && now_.in_hand[at(h)] != 0 && buffer(now_.in_hand[at(h)]).rebuilt;
+  };
+  const auto handle = std::find_if(now_.passing.begin(), now_.passing.end(), has_it);
+  if (handle == now_.passing.end()) return;
+  becomes_source<Pending>(*this, id);
+  value(id).rebuilt = now_.in_hand[at(*handle)];
+  reference(value(id).rebuilt);
+  hold_rebuilt(id);
 }
 
 // Of a graph that is retained nothing is dropped, but a node has let go of what it unpacked when the next one begins.
