@@ -125,15 +125,34 @@ ValueId look_at_read(Tape& tape, const at::Tensor& tensor) {
   return look_at(tape, id, tensor, bytes_of(tensor));
 }
 
+bool may_be_forgotten(Tape& tape, ValueId id) {
+  Value& v = tape.value(id);
+  const c10::Storage held = v.held.storage();
+  const bool is_saved_as_it_is = held && v.handles > 0 && !tape.is_root(v) && tape.is_original(id, held);
+  if (!is_saved_as_it_is || is_as_marked(v, held)) return true;
+  v.looks = std::max(v.looks, 2);  // it has been saved as it was
+  found_written(tape, id, held);
+  return false;
+}
+
 void look_at_saved(Tape& tape) {
   if (!tape.marking.may_forget) return;
   std::vector<ValueId> saved;  // handles may follow to what is found
-  for (const Handle* const handle : tape.handles.all()) saved.push_back(handle->value());
+  for (const Handle* const handle : tape.handles.all()) {
+    if (!tape.value(handle->value()).held) saved.push_back(handle->value());
+  }
+  // What is held, and saved, and read by what will be run again: that needs what was there, its handles what is there.
+  for (OpId id = tape.op_from(0); id != kNone; id = tape.op_from(id + 1)) {
+    if (tape.op(id).alive == 0) continue;
+    for_each_read(tape.op(id), [&](ValueId v) {
+      if (tape.value(v).held && !tape.is_root(tape.value(v))) saved.push_back(v);
+    });
+  }
   std::sort(saved.begin(), saved.end());
   saved.erase(std::unique(saved.begin(), saved.end()), saved.end());
   for (const ValueId id : saved) {
     Value& v = tape.value(id);
-    if (v.handles == 0 || v.held || !v.marked) continue;
+    if (v.handles == 0 || !v.marked) continue;
     const c10::Storage living = tape.living_storage(id);
     if (!living || is_as_marked(v, living)) continue;
     v.looks = std::max(v.looks, 2);  // it has been saved as it was

@@ -75,10 +75,11 @@ bool RuntimeView::hold_given(ValueId id) {
 
 void RuntimeView::give_up(ValueId id) {
   tape_.value(id).keep = false;
-  tape_.let_go(id);
+  if (may_be_forgotten(tape_, id)) tape_.let_go(id);
 }
 
 void RuntimeView::let_go(ValueId id) {
+  if (!may_be_forgotten(tape_, id)) return;
   tape_.let_go(id);
   if (counters_) count(counters_->get(), &Counters::dropped_tensors, tape_.value(id).handles);
 }

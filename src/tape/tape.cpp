@@ -379,7 +379,8 @@ c10::Storage Tape::content(ValueId id, const Op* wanted_by) {
   if (living && wanted_by && !is_as_marked(v, living)) living = c10::Storage();
   if (!living && v.rebuilt) return v.rebuilt;
   if (living || (!held && (!is_root(v) || v.held))) return living;
-  if (wanted_by && !is_root(v)) {  // its recipe gives what was there
+  // Its recipe gives what was there, and handles find what is there, unless only the tape has it.
+  if (wanted_by && !is_root(v) && (v.handles == 0 || v.held.is_shared())) {
     let_go(id);
     return living;
   }

@@ -190,13 +190,31 @@ Results Machine::execute(const Statement& statement) {
   return results;
 }
 
-// What is dropped right after a late write nobody can look at again.
+// Whether after the statement that runs now somebody reads a value, or a view of it, or it is still there when a
+// backward or a scope's end looks at what was saved. To make a view of it is not to read it.
+bool Machine::is_looked_at_again(int v) const {
+  std::set<int> aliases{v};
+  for (size_t i = position_ + 1; i < program_.statements.size(); ++i) {
+    const Statement& s = program_.statements[i];
+    const bool reads = std::any_of(s.in.begin(), s.in.end(), [&](int in) { return aliases.count(in) != 0; });
+    if (reads && !makes_view(s.op)) return true;
+    if (reads) aliases.insert(s.out.begin(), s.out.end());
+    const bool is_there = std::any_of(aliases.begin(), aliases.end(), [&](int alias) {
+      return is_held(alias) || last_uses_[static_cast<size_t>(alias)] > static_cast<int>(i);
+    });
+    const Operator* const op = find_operator(s.op);
+    if (is_there && (closes_scope(s) || (op != nullptr && op->effect == Effect::autograd))) return true;
+    if (!is_there) return false;
+  }
+  return false;
+}
+
+// What nobody looks at after a late write cannot be noticed.
 void Machine::note_silent_write(int v) {
   const Tensor& target = values_[static_cast<size_t>(v)];
   if (!target.defined()) return;
   Lateness lateness = watch_.lateness_of_write(target);
-  if (lateness == Lateness::late && last_uses_[static_cast<size_t>(v)] == static_cast<int>(position_))
-    lateness = Lateness::outside;
+  if (lateness == Lateness::late && !is_looked_at_again(v)) lateness = Lateness::outside;
   silent_writes_.emplace_back(static_cast<int>(position_), lateness);
   writes_parameter_ |= target.is_leaf() && target.requires_grad();
   watch_.pointer_written(target);

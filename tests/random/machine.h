@@ -61,6 +61,7 @@ class Machine {
   void run_statement(size_t index);
   Results execute(const Statement& statement);
   void note_silent_write(int v);
+  bool is_looked_at_again(int v) const;
   void note_writes(const std::vector<torch::Tensor>& operands, const std::vector<int64_t>& versions);
   void drop_dead(const std::vector<int>& mentioned, size_t index);
   void observe_end(Outcome& outcome);

@@ -93,6 +93,7 @@ std::vector<Operator> pointwise_operators();
 std::vector<Operator> reduction_operators();
 std::vector<Operator> in_place_operators();
 std::vector<Operator> view_operators();
+bool makes_view(const std::string& op);  // one of these
 std::vector<Operator> layout_operators();
 std::vector<Operator> network_operators();
 std::vector<Operator> random_operators();

@@ -125,4 +125,9 @@ std::vector<Operator> view_operators() {
   };
 }
 
+bool makes_view(const std::string& op) {
+  static const std::vector<Operator> views = view_operators();
+  return std::any_of(views.begin(), views.end(), [&](const Operator& view) { return view.name == op; });
+}
+
 }  // namespace retrace::random

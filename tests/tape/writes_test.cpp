@@ -91,6 +91,50 @@ TEST(Writes, BetweenForwardAndBackward) {
   });
 }
 
+// The same, and the program lets go of them: then only the tape has what was written, which backward goes on with. An
+// earlier backward looks at it, while the program has it.
+TEST(Writes, BetweenForwardAndBackwardToWhatIsThenDropped) {
+  const auto gradient = [](Session* session) {
+    torch::manual_seed(3);
+    const Tensor w = torch::randn({3, 4}).requires_grad_(), v = torch::randn({3, 4}).requires_grad_();
+    const Tensor labels = torch::randint(3, {3}, torch::kLong);
+    auto step = session ? session->step() : Step();
+    Tensor sorted = std::get<0>(v.cumprod(1).sort(1));
+    const Tensor loss = torch::cross_entropy_loss(sorted.mm(w.t()), labels);
+    write_with_pointer(sorted.detach(), 0, 12);
+    torch::autograd::grad({loss}, {loss}, {}, /*retain_graph=*/true);
+    sorted.reset();
+    loss.backward();
+    return w.grad();
+  };
+  const Tensor plain = gradient(nullptr);
+  for (const Policy& policy : {recompute_all(), every(1), every(2), selective()}) {
+    Session session(policy);
+    EXPECT_TRUE(gradient(&session).equal(plain)) << policy.name();
+  }
+}
+
+// What every() held as a cut vertex is none any more when an older value is read.
+TEST(Writes, ToACutVertexThatIsLetGoOfAndOnlyTheTapeHas) {
+  const auto gradients = [](Session* session) -> Tensors {
+    torch::manual_seed(3);
+    const Tensor w = torch::randn({16, 16}).requires_grad_(), v = torch::randn({16, 16}).requires_grad_();
+    auto step = session ? session->step() : Step();
+    const Tensor older = torch::ones({16, 16}).mm(w);
+    Tensor cut = older.tanh();
+    const Tensor product = cut.mm(v);
+    write_with_pointer(cut.detach(), 0, 256);
+    cut.reset();
+    (product.tanh() * older).sum().backward();
+    return {w.grad(), v.grad()};
+  };
+  const Tensors plain = gradients(nullptr);
+  Session session(every(1));
+  const Tensors ours = gradients(&session);
+  EXPECT_TRUE(ours[0].equal(plain[0]));
+  EXPECT_TRUE(ours[1].equal(plain[1]));
+}
+
 // The first step that finds it so cannot go back. All later ones keep what they make of that buffer, also those of
 // other kinds.
 TEST(Writes, ABufferThatIsRefilledBeforeBackwardIsRememberedInEveryKindOfStep) {
