@@ -116,6 +116,7 @@ TEST(Writes, BetweenForwardAndBackwardToWhatIsThenDropped) {
 
 // What every() held as a cut vertex is none any more when an older value is read.
 TEST(Writes, ToACutVertexThatIsLetGoOfAndOnlyTheTapeHas) {
+  RETRACE_SKIP_IF_HOSTILE();
   const auto gradients = [](Session* session) -> Tensors {
     torch::manual_seed(3);
     const Tensor w = torch::randn({16, 16}).requires_grad_(), v = torch::randn({16, 16}).requires_grad_();
