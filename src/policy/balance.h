@@ -24,9 +24,9 @@ Balance balance(TapeView& tape, std::vector<TapeView::ValueId>& held);
 // saved.
 int64_t below_plain_bytes(TapeView& tape);
 
-// While an operator is rebuilt, what it takes would raise the peak. That comes on top of what the plain program has now:
-// calls raise(what that comes to), and lets go of what nothing needs as long as memory is short. `live_bytes`: without
-// what the operator has in passing.
+// While an operator is rebuilt, what it takes would raise the peak. That comes on top of what the plain program has
+// now: calls raise(what that comes to), and lets go of what nothing needs as long as memory is short. `live_bytes`:
+// without what the operator has in passing.
 void let_go_for_rebuild(TapeView& tape, int64_t live_bytes, auto raise, auto is_short) {
   raise(live_bytes + below_plain_bytes(tape));
   if (is_short()) tape.let_go_idle();

@@ -29,8 +29,8 @@ ValueId look_at(Tape& tape, const at::Tensor& tensor);
 // The same for a tensor that is only read: of large content only the part that is read is compared. Whoever reads the
 // rest will look at that; and all of it is compared when it is saved, or used to rebuild something.
 ValueId look_at_read(Tape& tape, const at::Tensor& tensor);
-// Looks at what is held and saved before it is forgotten. False if it was written since it was saved: then it stays, and
-// the handles stand for what was found.
+// Looks at what is held and saved before it is forgotten. False if it was written since it was saved: then it stays,
+// and the handles stand for what was found.
 bool may_be_forgotten(Tape& tape, ValueId value);
 // Looks at what was saved and forgotten while the program still has it, and at what is held and will be read by an op
 // that is run again. Called before a backward and at the end: nobody else looks at it then.

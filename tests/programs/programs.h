@@ -59,9 +59,10 @@ Program resized();        // a batch comes large, and is made smaller first
 Program lbfgs();          // the optimizer runs forward and backward itself, several times a step
 
 // recurrences.cpp: those that people write out themselves
-Program rows_of_a_buffer();      // states are the rows of one tensor, written in place
-Program actor_critic();          // an LSTM cell plays an episode, then learns from it
-Program graph_network();         // messages along random edges, attention over those a node receives
+Program rows_of_a_buffer();  // states are the rows of one tensor, written in place
+Program actor_critic();      // an LSTM cell plays an episode, then learns from it
+Program graph_network();     // messages along random edges, attention over those a node receives
+Program carried_state();  // one step is a long sequence in many windows: each ends with a backward, the state goes on
 Program chunks_of_a_sequence();  // each backward goes through the graphs of all chunks before it, which are retained
 
 // deep.cpp: no single value cuts their forward in two, and segments pay
@@ -115,6 +116,7 @@ inline const std::vector<Entry>& all() {
       {.name = "rows_of_a_buffer", .make = rows_of_a_buffer},
       {.name = "actor_critic", .make = actor_critic},
       {.name = "graph_network", .make = graph_network},
+      {.name = "carried_state", .make = carried_state},
       {.name = "chunks_of_a_sequence", .make = chunks_of_a_sequence, .predicted_above = 0.02},
   };
   return programs;

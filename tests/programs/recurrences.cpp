@@ -70,6 +70,30 @@ Program graph_network() {
   });
 }
 
+// More operators than a tape keeps for the sake of what the program has (kMostForLiving in plan/simulate/sweep.h).
+Program carried_state() {
+  constexpr int64_t kWindows = 90, kMoments = 8, kBatch = 8, kWidth = 16;
+  nn::Linear from_input(kWidth, kWidth), from_state(kWidth, kWidth);
+  const auto parameters = parameters_of(from_input, from_state);
+  const auto optimizer = adam(parameters);
+  return {parameters, [=]() mutable {
+            optimizer->zero_grad();
+            Tensor state = torch::zeros({kBatch, kWidth}), total = torch::zeros({});
+            for (int64_t w = 0; w < kWindows; ++w) {
+              Tensor loss = torch::zeros({});
+              for (int64_t t = 0; t < kMoments; ++t) {
+                state = torch::tanh(from_input(torch::randn({kBatch, kWidth})) + from_state(state));
+                loss = loss + state.pow(2).mean();
+              }
+              loss.backward();
+              state = state.detach();
+              total += loss.detach();
+            }
+            optimizer->step();
+            return total;
+          }};
+}
+
 Program chunks_of_a_sequence() {
   constexpr int64_t kBatch = 32, kChunks = 4, kLength = 6, kSeen = 16, kWidth = 64;
   nn::GRUCell cell(nn::GRUCellOptions(kSeen, kWidth));

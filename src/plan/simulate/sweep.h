@@ -2,10 +2,11 @@
 // these rules.
 //
 // A swept tape has value(id) and op(id), as for demand.h; recorded(op), what it reads and makes; and, by ids from 0:
-// op_count(), op_from() and op_before() (of those that are left, see IdSet), drop_op(); value_count(), present_from() (of
-// those that are held or rebuilt), bytes(), is_held(), is_copy() and is_shared() (of one that is held),
+// op_count(), op_from() and op_before() (of those that are left, see IdSet), drop_op(); value_count(), present_from()
+// (of those that are held or rebuilt), bytes(), is_held(), is_copy() and is_shared() (of one that is held),
 // is_reached() (see demand.h), is_living() (somebody has its storage, with this content), may_be_saved() (a handle or
-// somebody has it), has_handle(), was_weighed() (from now on), let_go(); and marks(), a pair of Marks for one sweep at a time.
+// somebody has it), has_handle(), was_weighed() (from now on), let_go(); and marks(), a pair of Marks for one sweep at
+// a time.
 #pragma once
 
 #include <cstddef>
